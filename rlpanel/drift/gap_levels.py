@@ -29,7 +29,7 @@ NATS = (0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0)
 #: Dimensions beside the labels of the run.
 DIMENSIONS = (
     *("step", "rank", "age of the weights", "turn", "position in the response", "position in the turn"),
-    *("surprisal", "entropy", "response length", "token class", "loss"),
+    *("surprisal", "entropy", "layers with other experts", "response length", "token class", "loss"),
 )
 #: Classes of tokens: special tokens such as ``<|im_end|>``, white space, and what the text consists of.
 _CLASSES = ("special", "white space", "digits", "Latin letters", "other letters", "punctuation", "mixed")
@@ -179,6 +179,7 @@ def dimensions(tokens: GapTokens) -> dict[str, tuple[np.ndarray, list[str]]]:
     found["position in the turn"] = _ranges(tokens.in_turn.astype(float), POSITIONS), _position_names()
     found["surprisal"] = _ranges(-tokens.trainer, NATS), _range_names(NATS, " nats")
     found["entropy"] = _ranges(tokens.entropy, NATS), _range_names(NATS, " nats")
+    found["layers with other experts"] = _routing(tokens.routing)
     lengths = np.bincount(tokens.sample, minlength=len(tokens.rows))
     found["response length"] = _ranges(lengths[tokens.sample].astype(float), POSITIONS), _position_names()
     if tokens.tokens:
@@ -191,6 +192,14 @@ def dimensions(tokens: GapTokens) -> dict[str, tuple[np.ndarray, list[str]]]:
         for name, (codes, names) in found.items()
         if len(np.unique(codes[codes >= 0])) > 1
     }
+
+
+def _routing(share: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return codes and names of the share of layers in which trainer and engine chose other experts."""
+    codes = np.where(
+        np.isnan(share), -1, np.where(share == 0, 0, np.searchsorted((0.1, 0.25, 0.5), share) + 1)
+    )
+    return codes, ["none", "up to 10%", "10 to 25%", "25 to 50%", "more than 50%"]
 
 
 def gap_levels(tokens: GapTokens) -> list[Level]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from rlpanel.errors import RLPanelError
 from rlpanel.regular_files import open_regular
-from rlpanel.sources.pickles.plain_unpickler import LeftOut, PlainArray
+from rlpanel.sources.pickles.plain_unpickler import EmptyObject, PlainArray
 from rlpanel.sources.pickles.slime_rows import rows, trained_samples
 from rlpanel.sources.pickles.torch_archive import read_torch
 
@@ -99,7 +99,7 @@ def _converted(
         talks |= conversations(files[name].read().decode())
     lines, count, without, alone = io.BytesIO(), 0, 0, 0
     for row in rows(rollout, trained, Path(request["rollout"]).name, talks):
-        row = {key: value for key, value in row.items() if not isinstance(value, (LeftOut, type))}
+        row = {key: value for key, value in row.items() if not isinstance(value, (EmptyObject, type))}
         _check_size(row, most - lines.tell())
         lines.write(json.dumps(row, ensure_ascii=False, default=_plain).encode("utf-8", "replace") + b"\n")
         count, without = count + 1, without + (bool(trained["samples"]) and "logprobs" not in row)

@@ -97,10 +97,10 @@ class PlainDict(dict[Any, Any]):
         """Ignore the state."""
 
 
-class LeftOut:
+class EmptyObject:
     """Object of a class that is not read: it keeps no value."""
 
-    def __new__(cls, *_: Any, **__: Any) -> LeftOut:
+    def __new__(cls, *_: Any, **__: Any) -> EmptyObject:
         """Return an empty object."""
         cls.counted[cls.named] += 1
         return object.__new__(cls)
@@ -111,7 +111,7 @@ class LeftOut:
     def __init__(self, *_: Any, **__: Any) -> None:
         """Ignore the arguments."""
 
-    def __call__(self, *_: Any, **__: Any) -> LeftOut:
+    def __call__(self, *_: Any, **__: Any) -> EmptyObject:
         """Return the object itself."""
         return self
 
@@ -255,7 +255,7 @@ class PlainUnpickler(pickle.Unpickler):
         self, file: BinaryIO, storage: Callable[[str, StorageType, int], Storage] | None = None
     ) -> None:
         super().__init__(file)
-        self._storage, self._made = storage, dict[tuple[str, str], type[LeftOut]]()
+        self._storage, self._made = storage, dict[tuple[str, str], type[EmptyObject]]()
         self.left_out: Counter[str] = Counter()
 
     def find_class(self, module: str, name: str) -> Any:
@@ -266,7 +266,7 @@ class PlainUnpickler(pickle.Unpickler):
         key = module[:_NAME], name[:_NAME]
         if key not in self._made:
             names = {"counted": self.left_out, "named": f"{key[0]}.{key[1]}"}
-            self._made[key] = type("LeftOut", (LeftOut,), names)
+            self._made[key] = type("EmptyObject", (EmptyObject,), names)
         return self._made[key]
 
     def persistent_load(self, pid: Any) -> Any:
@@ -275,7 +275,7 @@ class PlainUnpickler(pickle.Unpickler):
         if not is_known or self._storage is None:
             raise RLPanelError("a reference to something outside of the file")
         _, kind, key, _, count = pid
-        if isinstance(kind, type) and issubclass(kind, LeftOut):
+        if isinstance(kind, type) and issubclass(kind, EmptyObject):
             raise RLPanelError(f"a tensor of the type {kind.named}, which is not read")
         if not isinstance(kind, StorageType) or not isinstance(key, str) or type(count) is not int:
             raise RLPanelError("a tensor without a storage")

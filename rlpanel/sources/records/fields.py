@@ -20,6 +20,7 @@ from rlpanel.sources.records import field_values
 from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
+from rlpanel.sources.records.expert_ids import EXPERTS, expert_ids, routing_mismatch
 from rlpanel.sources.records.field_values import (
     READ_FROM,
     STEP_LIMIT,
@@ -100,6 +101,8 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
         record.rank = rank_of(path)
     if is_eval(path):
         record.labels.setdefault("split", "eval")
+    if record.experts:
+        _compare_experts(record)
     tokens = _count_tokens(record)
     if tokens and others:
         record.unfit = take_token_lists(others, int(tokens), record.arrays, full=full)
@@ -379,6 +382,28 @@ def _alternatives(*, full: bool) -> Taker:
     return take
 
 
+def _experts(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            record.experts[name] = expert_ids(value)
+
+    return take
+
+
+def _compare_experts(record: Record) -> None:
+    """Add the share of layers with other experts, if both sides are logged and it is not."""
+    trainer, engine = (record.experts.get(name) for name in EXPERTS)
+    if trainer is None or engine is None or "routing_mismatch" in record.arrays:
+        return
+    if trainer.shape != engine.shape:
+        record.notes.append(
+            f"'experts' of trainer and engine have the shapes {trainer.shape} and {engine.shape}; "
+            "they are not compared"
+        )
+        return
+    record.arrays["routing_mismatch"] = routing_mismatch(trainer, engine)
+
+
 def _agent_field(read: Callable[[field_values.AgentFields, Any], None]) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is not None:
@@ -458,6 +483,7 @@ def _takers(*, full: bool) -> dict[str, Taker]:
         if field.kind in _MAKERS:
             takers |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
     takers |= {name: _agent_field(read) for name, read in _AGENT_FIELDS.items()}
+    takers |= {key: _experts(name) for key, name in schema.CANONICAL.items() if name in EXPERTS}
     takers |= {"step": _skip, "rank": _rank, "rewards": _rewards}
     takers |= {"messages": _messages, "prompt_messages": _prompt_messages}
     takers |= {"advantage": _advantage, "advantages": _advantage}

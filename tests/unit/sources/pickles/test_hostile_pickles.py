@@ -86,7 +86,7 @@ def test_each_opcode_that_names_something_gives_an_empty_object(
     monkeypatch.chdir(tmp_path)
     found, _ = read_torch(io.BytesIO(code))
     name = type(found).__name__ if not isinstance(found, type) else found.__name__
-    assert name == "LeftOut"
+    assert name == "EmptyObject"
     assert not (tmp_path / "PROOF").exists()
 
 
