@@ -165,7 +165,7 @@ class CorrectionView:
             rows=[
                 link_row(
                     each.value,
-                    each.value,
+                    each.value if each.value.strip() else each.value.replace(" ", "␣"),
                     f"{each.part:.1%}",
                     each.part / largest,
                     [f"{each.share:.0%}", f"{each.changed:,}", f"{each.samples:,}", number(each.weight)],

@@ -396,10 +396,7 @@ def _compare_experts(record: Record) -> None:
     if trainer is None or engine is None or "routing_mismatch" in record.arrays:
         return
     if trainer.shape != engine.shape:
-        record.notes.append(
-            f"'experts' of trainer and engine have the shapes {trainer.shape} and {engine.shape}; "
-            "they are not compared"
-        )
+        record.notes.append("'experts' and 'rollout_experts' differ in shape; they are not compared")
         return
     record.arrays["routing_mismatch"] = routing_mismatch(trainer, engine)
 
