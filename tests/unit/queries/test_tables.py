@@ -21,7 +21,7 @@ from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.column_list import column_list
 from rlpanel.queries.differences import contrast
-from rlpanel.queries.drift import corrections, drift
+from rlpanel.queries.drift import corrections, drift, experts, taken_away
 from rlpanel.queries.endings.failures import failures
 from rlpanel.queries.endings.judges import judges
 from rlpanel.queries.events import events
@@ -142,6 +142,9 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, sett
         yield failures(judged.data)
     yield drift(drifting.data)
     yield corrections(drifting.data)
+    yield taken_away(drifting.data, name="cispo")
+    yield taken_away(grpo.data)
+    yield experts(drifting.data)
     yield corrections(grpo.data)
     yield update(grpo.data, 10)
     yield update(ppo.data, (9, 10))
