@@ -32,6 +32,8 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.snapshot import Snapshot
 
+#: Factor by which the number of samples has grown if what was read is no longer that of the run.
+_GROWN = 1.5
 _CSS = """
 h3 { margin: 0 0 6px; font: 600 17px/1.35 var(--rl-font); color: var(--rl-text); }
 p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; overflow-wrap: anywhere; }
@@ -114,12 +116,15 @@ class DriftPage(Viewer):
     # -- reading ---------------------------------------------------------------------------------
 
     def _on_view(self, event: Any) -> None:
-        """Read another run; offer to read again when the run has new steps."""
+        """Read another run, and one that was opened meanwhile; offer to read again when it has new steps."""
         new, old = event.new.snapshot, event.old.snapshot
         if new.name != old.name or new.split != old.split or self._read_of != (new.name, new.split):
             self._draw()
         elif self.active and self._found.tokens is not None:
-            self._again.visible = not np.array_equal(new.steps.values, self._read_steps)
+            if new.samples >= _GROWN * max(self._found.tokens.total, 1):
+                self._restart()  # the page was opened before most files of the run were read
+            else:
+                self._again.visible = not np.array_equal(new.steps.values, self._read_steps)
 
     def _draw(self, *_: Any) -> None:
         snapshot = self.context.snapshot
