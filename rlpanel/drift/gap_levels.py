@@ -28,16 +28,9 @@ NATS = (0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0)
 
 #: Dimensions beside the labels of the run.
 DIMENSIONS = (
-    *(
-        "step",
-        "rank",
-        "age of the weights",
-        "version in the response",
-        "turn",
-        "position in the response",
-        "position in the turn",
-    ),
-    *("surprisal", "entropy", "layers with other experts", "response length", "token class", "loss"),
+    *("step", "rank", "age of the weights", "version in the response", "turn"),
+    *("position in the response", "position in the turn", "surprisal", "entropy"),
+    *("layers with other experts", "response length", "token class", "loss"),
 )
 #: Classes of tokens: special tokens such as ``<|im_end|>``, white space, and what the text consists of.
 _CLASSES = ("special", "white space", "digits", "Latin letters", "other letters", "punctuation", "mixed")

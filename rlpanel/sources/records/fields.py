@@ -364,7 +364,9 @@ def _tokens(record: Record, value: Any) -> None:
     if value is not None:
         tokens = to_python(value)
         tokens = flat_turns(tokens) if is_by_turn(tokens) else tokens
-        record.tokens = ["" if token is None else str(token) for token in tokens]
+        # Nearly all logs have texts, and their types are compared ten times as fast as they are converted.
+        is_text = set(map(type, tokens)) == {str}
+        record.tokens = tokens if is_text else ["" if token is None else str(token) for token in tokens]
 
 
 def _ids(record: Record, value: Any) -> None:
@@ -396,7 +398,7 @@ def _compare_experts(record: Record) -> None:
     if trainer is None or engine is None or "routing_mismatch" in record.arrays:
         return
     if trainer.shape != engine.shape:
-        record.notes.append("'experts' and 'rollout_experts' differ in shape; they are not compared")
+        record.notes.append("'experts' and 'rollout_experts' differ in shape and are not compared")
         return
     record.arrays["routing_mismatch"] = routing_mismatch(trainer, engine)
 

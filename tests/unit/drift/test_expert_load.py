@@ -103,7 +103,7 @@ def test_routing_that_makes_no_gap_is_no_cause(tmp_path: Path) -> None:
     [
         ([[[0, 1]], [[2]]], None, "different numbers of experts"),
         ([["a"], ["b"]], None, "no list of experts' ids"),
-        ([[[0, 1]], [[2, 3]]], [[[0, 1]]], "they are not compared"),
+        ([[[0, 1]], [[2, 3]]], [[[0, 1]]], "are not compared"),
     ],
 )
 def test_experts_that_cannot_be_read_are_named(tmp_path: Path, trainer: Any, engine: Any, note: str) -> None:
