@@ -27,7 +27,7 @@ def expert_ids(value: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If layers or tokens have different numbers of experts, or an id is no whole number.
+        If layers or tokens have different numbers of experts, or an id is not a whole number.
     """
     try:
         found = np.array(to_python(value))
