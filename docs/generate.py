@@ -125,6 +125,7 @@ _KINDS = {
     "texts": "object of text",
     "media": "list of text",
     "alternatives": "list of lists or objects, T",
+    "experts": "list of lists of lists of integers, T",
     "judge_calls": "list of objects",
     "outputs": "text, or object of text",
 }

@@ -55,7 +55,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources/live": ("sources/files",),
     "sources/config": ("sources/files",),
-    "sources": ("sources/files", "sources/discovery", "sources/scalars"),
+    "sources/pickles": (),
+    "sources": ("sources/files", "sources/discovery", "sources/scalars", "sources/pickles"),
     # Formulas.
     "metrics/engine": (),
     "metrics": ("metrics/engine",),

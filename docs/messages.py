@@ -18,9 +18,10 @@ from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
 from rlpanel.bisect.chain_words import STAGES, TEMPLATES
 from rlpanel.display_settings import Display
 from rlpanel.divergence.divergence_caveats import CAVEATS
-from rlpanel.drift.corrections import CORRECTIONS
+from rlpanel.drift.corrections import CORRECTIONS, LOGGED_TITLE
 from rlpanel.drift.gap_cause_kinds import CAUSES
 from rlpanel.drift.gap_levels import DIMENSIONS
+from rlpanel.drift.taken_away import TAKEN_FROM
 from rlpanel.findings.engine.finding import SEVERITIES
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
@@ -56,7 +57,7 @@ def _declared() -> Iterator[str]:
     yield from (EXACT, BY_WORDS, TOO_MANY)
     yield from (rule.label for rule in RULES.values())
     yield from (each.title for each in (*LINT_RULES.values(), *CORRECTIONS.values(), *CAUSES.values()))
-    yield from (*DIMENSIONS, *EFFECTS, *MISSING)
+    yield from (*DIMENSIONS, *TAKEN_FROM, LOGGED_TITLE, *EFFECTS, *MISSING)
     yield from (*TEMPLATES, *STAGES)
     yield from SEVERITIES
     yield from CAVEATS.values()

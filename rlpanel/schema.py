@@ -28,6 +28,7 @@ Kind = Literal[
     "texts",
     "media",
     "alternatives",
+    "experts",
     "judge_calls",
     "outputs",
 ]
@@ -155,6 +156,20 @@ FIELDS: tuple[Field, ...] = (
         "routing mismatch",
         "Share of a mixture-of-experts model's layers in which trainer and engine chose other experts.",
         "share",
+    ),
+    Field(
+        "experts",
+        "experts",
+        "experts",
+        "Ids of the experts that the trainer chose: for each token a list of layers with lists of ids.",
+        aliases=("routed_experts",),
+    ),
+    Field(
+        "rollout_experts",
+        "experts",
+        "engine's experts",
+        "Ids of the experts that the engine chose. With both, routing_mismatch is computed.",
+        aliases=("rollout_routed_experts",),
     ),
     Field(
         "correction_weights",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,6 +49,7 @@ from rlpanel.cli.terminal_messages import INCOMPLETE, printable
 
 if TYPE_CHECKING:
     from rlpanel.sources.files.file_access import AnyPath
+    from rlpanel.sources.slime_convert import Converted
 
 
 def cpu_seconds() -> float:
@@ -309,18 +311,33 @@ def slime(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the JSON lines.", show_default="FOLDER/rlpanel")
     ] = None,
-    trusted: Annotated[
-        bool, typer.Option("--trusted", help="Read pickles, which can run code; only for files you trust.")
-    ] = False,
 ) -> None:
-    """Convert slime's torch dumps to JSON lines that the board reads; converted files are skipped."""
+    """Convert torch dumps of slime and miles to JSON lines; converted files are skipped.
+
+    The pickles are read without torch, in a process without rights that runs nothing which they name.
+    """
     from rlpanel.sources.slime_convert import convert
 
     target = out or folder / "rlpanel"
-    result = convert(folder, out, trusted=trusted)
+    result = convert(folder, out)
     skipped = f", {result.kept:,} existed already" if result.kept else ""
     said = (
         f"{result.samples:,} samples in {result.files:,} files written to {target}{skipped}. "
         f"Next: rlpanel serve {target}"
     )
     typer.echo(printable(said))
+    for remark in _remarks(result):
+        typer.echo(printable(remark), err=True)
+    for remark in _remarks(result):
+        typer.echo(printable(remark), err=True)
+
+
+def _remarks(result: Converted) -> Iterator[str]:
+    """Yield what a conversion left out."""
+    if result.left_out:
+        names = ", ".join(f"{count:,} × {name}" for name, count in result.left_out.most_common(5))
+        yield f"Objects of these classes were left out, and none of their code ran: {names}."
+    if result.untrained:
+        yield f"{result.untrained:,} samples have no arrays in train_data, though others of the rollout do."
+    if result.alone:
+        yield f"{result.alone:,} samples have no conversation in trajectory, though others do."

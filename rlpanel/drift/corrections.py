@@ -73,11 +73,44 @@ class Corrected:
         """Share of the tokens with a weight above 0."""
         return float((self.weight > 0).mean()) if len(self.weight) else float("nan")
 
+    def agreement(self, logged: Corrected | None) -> float:
+        """Share of the tokens with weight 0 in this or the logged correction that have it in both.
+
+        It is Jaccard's index of the two masks; NaN without a logged correction, and where nothing is masked.
+        """
+        if logged is None:
+            return float("nan")
+        mine, other = self.weight == 0, logged.weight == 0
+        either = np.count_nonzero(mine | other)
+        return float(np.count_nonzero(mine & other) / either) if either else float("nan")
+
     @property
     def effective(self) -> float:
         """Effective sample size as a share of the tokens: (Σw)² / (n Σw²) (Kish 1965)."""
         squares = float((self.weight**2).sum())
         return float(self.weight.sum()) ** 2 / (len(self.weight) * squares) if squares else float("nan")
+
+
+#: Name of what the trainer logged, beside the keys of `CORRECTIONS`.
+LOGGED, LOGGED_TITLE = "logged", "correction as the trainer logged it"
+#: A logged weight that differs from the ratio by more than this share was set by the correction.
+_CLOSE = 0.02
+
+
+def logged_correction(tokens: GapTokens) -> Corrected | None:
+    """Return the correction as the trainer logged it; None if it logged neither mask nor weights.
+
+    Weights are ``correction_weights``, else the ratio; those of tokens with ``is_masked`` are 0. A token
+    counts as changed if it is masked, or if its logged weight is not its ratio.
+    """
+    has_mask, has_weight = np.isfinite(tokens.dropped), np.isfinite(tokens.weight)
+    if not (has_mask | has_weight).any():
+        return None
+    ratio = np.exp(np.clip(tokens.gap, -_MAX_LOG, _MAX_LOG))
+    masked = has_mask & (tokens.dropped != 0)
+    weight = np.where(masked, 0.0, np.where(has_weight, tokens.weight, ratio))
+    changed = masked | (has_weight & (np.abs(tokens.weight - ratio) > _CLOSE * np.maximum(ratio, 1.0)))
+    return Corrected(weight, changed)
 
 
 def correction_named(name: str, low: float | None, high: float | None) -> tuple[Correction, float, float]:

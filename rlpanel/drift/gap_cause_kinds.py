@@ -71,8 +71,8 @@ CAUSES = {
     ),
     "routing": CauseKind(
         "few tokens, as by MoE routing",
-        "Log the experts that both sides chose, or replay the engine's routing in the trainer.",
-        "entropy",
+        "Log the experts of both sides (experts, rollout_experts), or replay the engine's routing.",
+        "layers with other experts",
     ),
     "precision": CauseKind(
         "precision or quantisation",

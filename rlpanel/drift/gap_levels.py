@@ -28,8 +28,9 @@ NATS = (0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0)
 
 #: Dimensions beside the labels of the run.
 DIMENSIONS = (
-    *("step", "rank", "age of the weights", "turn", "position in the response", "position in the turn"),
-    *("surprisal", "entropy", "response length", "token class", "loss"),
+    *("step", "rank", "age of the weights", "version in the response", "turn"),
+    *("position in the response", "position in the turn", "surprisal", "entropy"),
+    *("layers with other experts", "response length", "token class", "loss"),
 )
 #: Classes of tokens: special tokens such as ``<|im_end|>``, white space, and what the text consists of.
 _CLASSES = ("special", "white space", "digits", "Latin letters", "other letters", "punctuation", "mixed")
@@ -174,11 +175,13 @@ def dimensions(tokens: GapTokens) -> dict[str, tuple[np.ndarray, list[str]]]:
         code = {value: at for at, value in enumerate(values)}
         found[name] = np.array([code.get(v, -1) if v else -1 for v in labels])[tokens.sample], values
     found["age of the weights"] = _by_value(tokens.age, whole)
+    found["version in the response"] = _versions(tokens)
     found["turn"] = _by_value(np.minimum(tokens.turn, 31).astype(float), lambda turn: f"{turn + 1:g}")
     found["position in the response"] = _ranges(tokens.position.astype(float), POSITIONS), _position_names()
     found["position in the turn"] = _ranges(tokens.in_turn.astype(float), POSITIONS), _position_names()
     found["surprisal"] = _ranges(-tokens.trainer, NATS), _range_names(NATS, " nats")
     found["entropy"] = _ranges(tokens.entropy, NATS), _range_names(NATS, " nats")
+    found["layers with other experts"] = _routing(tokens.routing)
     lengths = np.bincount(tokens.sample, minlength=len(tokens.rows))
     found["response length"] = _ranges(lengths[tokens.sample].astype(float), POSITIONS), _position_names()
     if tokens.tokens:
@@ -191,6 +194,28 @@ def dimensions(tokens: GapTokens) -> dict[str, tuple[np.ndarray, list[str]]]:
         for name, (codes, names) in found.items()
         if len(np.unique(codes[codes >= 0])) > 1
     }
+
+
+def _versions(tokens: GapTokens) -> tuple[np.ndarray, list[str]]:
+    """Return codes and names of the first, second … version of the weights of responses with several."""
+    same = tokens.sample[1:] == tokens.sample[:-1]
+    border = np.concatenate([[False], same & (np.diff(tokens.age) != 0)])[: len(tokens.age)]
+    border &= np.isfinite(tokens.age)
+    whole = np.cumsum(border)
+    count = np.bincount(tokens.sample, border, len(tokens.rows))
+    before = np.zeros(len(tokens.rows))
+    first = np.flatnonzero(np.concatenate([[True], ~same]))[: len(tokens.age)]
+    before[tokens.sample[first]] = whole[first]
+    codes = np.minimum(whole - before[tokens.sample], 3).astype(int)
+    return np.where(count[tokens.sample] > 0, codes, -1), ["first", "second", "third", "later"]
+
+
+def _routing(share: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return codes and names of the share of layers in which trainer and engine chose other experts."""
+    codes = np.where(
+        np.isnan(share), -1, np.where(share == 0, 0, np.searchsorted((0.1, 0.25, 0.5), share) + 1)
+    )
+    return codes, ["none", "up to 10%", "10 to 25%", "25 to 50%", "more than 50%"]
 
 
 def gap_levels(tokens: GapTokens) -> list[Level]:

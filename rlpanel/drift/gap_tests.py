@@ -66,7 +66,8 @@ def fitting_causes(tokens: GapTokens) -> Iterator[Cause]:
         yield place if since is None else replace(since, sentence=f"{place.sentence}; {since.sentence}")
         return
     stale, relative = _stale(tokens, relative)
-    for cause in (stale, _since(tokens, relative), _along(tokens, relative), _tail(tokens, relative)):
+    routing = _routing(tokens, relative) or _tail(tokens, relative)
+    for cause in (stale, _since(tokens, relative), _along(tokens, relative), routing):
         if cause is not None:
             yield cause
 
@@ -273,6 +274,26 @@ def _along(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
     where = f"in the first {_BEGIN} tokens", "in the second half"
     text = f"{where[not falls]} it is {_factor_text(high, low)} that {where[falls]}"
     return Cause("template" if falls else "position", share, text, _is_clear(share, high / low))
+
+
+def _routing(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
+    """Test whether tokens for which both sides chose other experts, as logged, have a larger gap."""
+    known = np.isfinite(tokens.routing)
+    if known.mean() < 0.5:
+        return None
+    codes = np.where(known, (tokens.routing > 0).astype(int), -1)
+    (same, other), errors, _ = level_means(tokens, relative, codes, 2)
+    z = (other - same) / np.hypot(*errors)
+    if not np.isfinite(z) or z < _Z or other < _FACTOR * same:
+        return None
+    share = float(1 - same / relative[known].mean())
+    if share < MENTIONED:
+        return None
+    text = (
+        f"{codes[known].mean():.0%} of the tokens went to other experts in some layer, and their gap is "
+        f"{_factor_text(other, same)} that of the others"
+    )
+    return Cause("routing", share, text, _is_clear(share, other / max(same, 1e-9)))
 
 
 def _tail(tokens: GapTokens, relative: np.ndarray) -> Cause | None:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rlpanel.drift.expert_load import ExpertLoad
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.logprob_shift import shifts
 from rlpanel.sources.records.record_types import Record
@@ -30,6 +31,9 @@ MAX_PLACES = 64
 NO_PLACES = frozenset({
     "group", "split", "status", "status_reason", "finish_reason", "episode", "trajectory", "field_remarks",
 })  # fmt: skip
+
+#: Columns of tokens by the fields that the trainer logs.
+_LOGGED = {"dropped": "is_masked", "weight": "correction_weights", "routing": "routing_mismatch"}
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,15 @@ class GapTokens:
         Updates between the weights that sampled the token and those of the trainer; NaN where not logged.
     token : ndarray of int, shape (T,)
         Index in ``tokens``; -1 where no tokens are logged.
+    dropped, weight, routing : ndarray of float, shape (T,)
+        What the trainer logged: 1 for a token that its correction took out of the loss, the weight that it
+        gave, and the share of layers with other experts. NaN where it is not logged.
     sample : ndarray of int, shape (T,)
         Index of the token's sample.
     rows, steps, ranks : ndarray of int, shape (N,)
         Row, step and rank of each sample.
+    rewards : ndarray of float, shape (N,)
+        Reward of each sample; NaN where it is not logged.
     labels : dict of str to list
         Labels that have a few values, by name: one value or None per sample.
     tokens : list of str
@@ -68,6 +77,8 @@ class GapTokens:
         length, and tokens without a finite logprob of both.
     has_mask : bool
         Whether a loss mask is logged.
+    experts : ExpertLoad
+        Load of the experts of all samples that were read.
     """
 
     trainer: np.ndarray
@@ -79,10 +90,14 @@ class GapTokens:
     in_turn: np.ndarray
     age: np.ndarray
     token: np.ndarray
+    dropped: np.ndarray
+    weight: np.ndarray
+    routing: np.ndarray
     sample: np.ndarray
     rows: np.ndarray
     steps: np.ndarray
     ranks: np.ndarray
+    rewards: np.ndarray
     labels: dict[str, list[str | None]]
     tokens: list[str]
     shift: np.ndarray
@@ -93,6 +108,7 @@ class GapTokens:
     unequal: int = 0
     unscored: int = 0
     has_mask: bool = False
+    experts: ExpertLoad = field(default_factory=ExpertLoad)
 
     @cached_property
     def gap(self) -> np.ndarray:
@@ -102,7 +118,7 @@ class GapTokens:
     def only(self, keep: np.ndarray) -> GapTokens:
         """Return the tokens of a mask, shape (T,)."""
         names = ("trainer", "engine", "entropy", "trained", "position", "turn", "in_turn", "age", "token")
-        columns = {name: getattr(self, name)[keep] for name in (*names, "sample")}
+        columns = {name: getattr(self, name)[keep] for name in (*names, *_LOGGED, "sample")}
         return replace(self, **columns)
 
 
@@ -121,9 +137,11 @@ class _Reader:
     unscored: int = 0
     size: int = 0
     has_mask: bool = False
+    experts: ExpertLoad = field(default_factory=ExpertLoad)
 
     def add(self, row: int, record: Record) -> None:
         """Add the tokens of a sample."""
+        self.experts.add(record.experts)
         trainer, engine = record.arrays.get("logprobs"), record.arrays.get("rollout_logprobs")
         if trainer is None or engine is None or not len(trainer):
             self.without += 1
@@ -154,6 +172,9 @@ class _Reader:
             else np.array([self.codes.setdefault(name, len(self.codes)) for name in names]),
             "sample": np.full(count, len(self.rows)),
         }
+        for name, field_name in _LOGGED.items():
+            logged = _as_long(record.arrays.get(field_name), count)
+            columns[name] = np.full(count, np.nan) if logged is None else logged.astype(float)
         for name, column in columns.items():
             self.columns.setdefault(name, []).append(column[scored])
         self.trainer_versions.append(record.numbers.get("trainer_version", np.nan))
@@ -246,16 +267,19 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
             labels[name] = values
     whole = {name: reader.column(name).astype(np.int64) for name in ("position", "turn", "in_turn", "token")}
     trainer, engine = reader.column("trainer"), reader.column("engine")
+    rewards = snapshot.number("reward")[kept] if snapshot.has_number("reward") else np.full(len(kept), np.nan)
     return GapTokens(
         trainer=trainer,
         engine=engine,
         entropy=reader.column("entropy"),
         trained=reader.column("trained").astype(bool),
         age=_ages(reader.column("version"), np.array(reader.trainer_versions), steps, sample),
+        **{name: reader.column(name).astype(float) for name in _LOGGED},
         sample=sample,
         rows=kept,
         steps=steps,
         ranks=snapshot.metadata("rank")[kept],
+        rewards=rewards,
         labels=labels,
         tokens=list(reader.codes),
         shift=_shift(trainer, engine, sample, len(kept)),
@@ -266,6 +290,7 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
         unequal=reader.unequal,
         unscored=reader.unscored,
         has_mask=reader.has_mask,
+        experts=reader.experts,
         **whole,
     )
 

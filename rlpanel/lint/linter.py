@@ -19,7 +19,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from rlpanel.findings.engine.signal import StepBlocks
-from rlpanel.lint import advantage_rules, group_rules, logprob_rules, mask_rules, secret_rules, token_rules
+from rlpanel.lint import (
+    advantage_rules,
+    group_rules,
+    logprob_rules,
+    mask_rules,
+    secret_rules,
+    teacher_rules,
+    token_rules,
+)
 from rlpanel.lint.lint_result import STATES, Example, RuleResult, Tally, judged
 from rlpanel.lint.lint_rows import (
     Found,
@@ -44,7 +52,9 @@ from rlpanel.store.snapshot.step_metric_cache import group_keys
 __all__ = ["LINT_RULES", "LintProgress", "Linter", "linter_of"]
 
 #: The modules whose import registers the rules, in the order of `PARTS`.
-RULE_MODULES = (token_rules, mask_rules, group_rules, advantage_rules, logprob_rules, secret_rules)
+RULE_MODULES = (
+    *(token_rules, mask_rules, group_rules, advantage_rules, logprob_rules, teacher_rules, secret_rules),
+)
 #: Samples that are read, and checked, at a time.
 BATCH = 256
 #: Samples of a run that processes are started for.

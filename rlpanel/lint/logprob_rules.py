@@ -91,7 +91,7 @@ def _constant(batch: LintSamples, name: str) -> Marks:
     return found.all_marks(spread == 0, enough, lambda at: "all are the same number")
 
 
-def _shifted(batch: LintSamples, other: str) -> Marks:
+def shifted_marks(batch: LintSamples, other: str) -> Marks:
     """Return the marks of samples whose two arrays are much closer after a shift by one token."""
     found = batch.aligned("logprobs", other, least=_SHIFT_TOKENS)
     if not found:
@@ -128,7 +128,7 @@ def engine_in_place(batch: LintSamples) -> Marks:
     By the mean absolute difference of 16 tokens in the loss or more, which must exceed 0.02 in place. A
     prompt's last logprob that slipped into the response does this.
     """
-    return _shifted(batch, "rollout_logprobs")
+    return shifted_marks(batch, "rollout_logprobs")
 
 
 @lint_rule(
@@ -143,7 +143,7 @@ def reference_in_place(batch: LintSamples) -> Marks:
 
     By the mean absolute difference of 16 tokens in the loss or more, which must exceed 0.02 in place.
     """
-    return _shifted(batch, "ref_logprobs")
+    return shifted_marks(batch, "ref_logprobs")
 
 
 def _equal(batch: LintSamples, first: str, second: str, text: str, *, defined: bool = True) -> Marks:

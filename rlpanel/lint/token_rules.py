@@ -140,10 +140,12 @@ def id_has_one_text(batch: LintSamples) -> Marks:
         if ids is None or not tokens or len(ids) != len(tokens):
             continue
         numbers = ids.tolist()
-        pairs = set(zip(numbers, tokens, strict=True))
+        text_of = dict(zip(numbers, tokens, strict=True))
         values[at] = 0
-        if len(pairs) == len(set(numbers)):
+        # An id with two texts keeps the last one, so that the others differ from it.
+        if list(map(text_of.__getitem__, numbers)) == tokens:
             continue
+        pairs = set(zip(numbers, tokens, strict=True))
         # Sentencepiece drops the space of the first token if tokens are decoded one by one. A token with a
         # part of a character has another text in each character that it completes, but never one in ASCII.
         texts = {(each, text.lstrip(" ▁")) for each, text in pairs if _REPLACEMENT not in text}

@@ -10,10 +10,11 @@ from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
 
 if TYPE_CHECKING:
+    from rlpanel.drift.corrections import Corrected
     from rlpanel.drift.gap_tokens import GapTokens
 
 Samples = Annotated[int, Option("Number of samples to read, spread over the run.")]
-Name = Annotated[str, Option("Only this correction.", chars=40)]
+Name = Annotated[str, Option("Only this correction, or logged.", chars=40)]
 Low = Annotated[float | None, Option("Lower bound of the ratio.", shown_default="that of the correction")]
 High = Annotated[float | None, Option("Upper bound of the ratio.", shown_default="that of the correction")]
 
@@ -90,7 +91,7 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
 
 
 @question(
-    description="What corrections for the gap between trainer and engine do to the trained tokens.",
+    description="What corrections for the gap between trainer and engine do, and what the trainer logged.",
     columns=(
         TableColumn("correction", "text", "Name of the correction."),
         TableColumn("title", "text", "What it does."),
@@ -104,6 +105,7 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
         TableColumn("reward_changed", "number", "Mean reward of these samples."),
         TableColumn("reward_others", "number", "Mean reward of the other samples."),
         TableColumn("most", "texts", "Tokens that are changed most often."),
+        TableColumn("agrees", "number", "Share of the tokens masked by this or by the log that both mask."),
     ),
     about=(RUN, SPLIT, *_READ),
     has_relation=False,  # it reads the lines of the run
@@ -115,7 +117,8 @@ def corrections(
 ) -> Table:
     """Return what each correction for the gap between trainer and engine does to the trained tokens.
 
-    The lines of some samples are read.
+    The lines of some samples are read. If the trainer logs ``is_masked`` or ``correction_weights``, the first
+    row is ``logged``: what its own correction did.
 
     Parameters
     ----------
@@ -132,33 +135,45 @@ def corrections(
     SettingError
         If there is no such correction, or the bounds are not in order.
     """
-    from rlpanel.drift.corrections import CORRECTIONS
+    from rlpanel.drift.corrections import CORRECTIONS, LOGGED, logged_correction
 
     tokens = _tokens(run, samples)
     trained = tokens.only(tokens.trained)
-    rows = [_corrected(run, trained, each, low, high) for each in ([name] if name else CORRECTIONS)]
-    rows = rows if len(trained.trainer) else []
+    names = [name] if name else [*([LOGGED] if logged_correction(trained) else []), *CORRECTIONS]
+    rows = [_corrected(trained, each, low, high) for each in names] if len(trained.trainer) else []
     return corrections.table(rows, total=len(rows), offset=0, about=_about(run, tokens))
 
 
-def _corrected(
-    run: RunData, tokens: GapTokens, name: str, low: float | None, high: float | None
-) -> dict[str, object]:
+def _result(tokens: GapTokens, name: str, low: float | None, high: float | None) -> Corrected:
+    """Return what a correction, or the logged one, does; SettingError if nothing is logged."""
+    from rlpanel.drift.corrections import LOGGED, corrected, logged_correction
+    from rlpanel.errors import SettingError
+
+    if name != LOGGED:
+        return corrected(tokens, name, low, high)
+    found = logged_correction(tokens)
+    if found is None:
+        raise SettingError("the run logs no correction: log is_masked, or correction_weights, for each token")
+    return found
+
+
+def _corrected(tokens: GapTokens, name: str, low: float | None, high: float | None) -> dict[str, object]:
     import numpy as np
 
-    from rlpanel.drift.corrections import CORRECTIONS, corrected
+    from rlpanel.drift.corrections import CORRECTIONS, LOGGED_TITLE, logged_correction
 
-    result = corrected(tokens, name, low, high)
-    rule = CORRECTIONS[name]
+    result = _result(tokens, name, low, high)
+    rule = CORRECTIONS.get(name)
+    agrees = result.agreement(logged_correction(tokens)) if rule else None
     inside = np.bincount(tokens.sample, result.changed, len(tokens.rows)) > 0
-    reward = run.snapshot.number("reward")[tokens.rows] if run.snapshot.has_number("reward") else None
+    reward = tokens.rewards if np.isfinite(tokens.rewards).any() else None
     count = np.bincount(tokens.token[result.changed & (tokens.token >= 0)], minlength=len(tokens.tokens))
     most = [tokens.tokens[at] for at in np.argsort(-count, kind="stable")[:8].tolist() if count[at]]
     return {
         "correction": name,
-        "title": rule.title,
-        "low": rule.low if low is None else low,
-        "high": rule.high if high is None else high,
+        "title": rule.title if rule else LOGGED_TITLE,
+        "low": (rule.low if low is None else low) if rule else None,
+        "high": (rule.high if high is None else high) if rule else None,
         "changed": float(result.changed.mean()) if len(result.changed) else None,
         "kept": result.kept,
         "effective": result.effective,
@@ -167,7 +182,125 @@ def _corrected(
         "reward_changed": None if reward is None or not inside.any() else float(np.nanmean(reward[inside])),
         "reward_others": None if reward is None or inside.all() else float(np.nanmean(reward[~inside])),
         "most": most,
+        "agrees": agrees,
     }
+
+
+@question(
+    description="What a correction for the gap between trainer and engine takes away: texts, turns, rewards.",
+    columns=(
+        TableColumn("dimension", "text", "token, text, reward, turn, position, token class or step."),
+        TableColumn("value", "text", "Value of the dimension; a text is of tokens in a row."),
+        TableColumn("tokens", "integer", "Number of trained tokens."),
+        TableColumn("changed", "integer", "Number of those that are masked, or whose weight is cut."),
+        TableColumn("samples", "integer", "Number of samples with such a token."),
+        TableColumn("part", "number", "Share of the tokens that is changed."),
+        TableColumn("share", "number", "Share of these in all changed tokens."),
+        TableColumn("weight", "number", "Mean weight of the tokens."),
+    ),
+    about=(
+        RUN,
+        SPLIT,
+        TableColumn("correction", "text", "Name of the correction."),
+        TableColumn("changed", "number", "Share of all trained tokens that is changed."),
+        TableColumn("effective", "number", "Effective sample size of the weights, as a share of the tokens."),
+        *_READ,
+    ),
+    has_relation=False,  # it reads the lines of the run
+    example="rlpanel taken-away runs/exp1 --name icepop",
+    agents="Show which texts, turns and rewards a correction for the engine takes out of the loss.",
+)
+def taken_away(
+    run: RunData, *, name: Name = "", low: Low = None, high: High = None, samples: Samples = 768
+) -> Table:
+    """Return the tokens that a correction masks or cuts, by text, turn, reward, position and step.
+
+    The lines of some samples are read.
+
+    Parameters
+    ----------
+    run : RunData
+    name : str
+        A correction of `corrections`, or ``logged`` for what the trainer logged; by default ``logged`` if it
+        logs a mask or weights, else ``tis``.
+    low, high : float, optional
+        Bounds of the ratio.
+    samples : int
+        Number of samples to read, spread over the run.
+
+    Raises
+    ------
+    SettingError
+        If there is no such correction, or the bounds are not in order.
+    """
+    from rlpanel.drift.corrections import LOGGED, logged_correction
+    from rlpanel.drift.taken_away import taken_away as taken_levels
+
+    tokens = _tokens(run, samples)
+    trained = tokens.only(tokens.trained)
+    name = name or (LOGGED if logged_correction(trained) else "tis")
+    result = _result(trained, name, low, high)
+    rows = [vars(each) for each in taken_levels(trained, result)]
+    about = {
+        "correction": name,
+        "changed": float(result.changed.mean()) if len(result.changed) else None,
+        "effective": result.effective,
+    }
+    return taken_away.table(rows, total=len(rows), offset=0, about=_about(run, tokens) | about)
+
+
+@question(
+    description="Load of each expert of a mixture-of-experts model, and layers where the engine differs.",
+    columns=(
+        TableColumn("layer", "integer", "Layer, from 0."),
+        TableColumn("expert", "integer", "Expert, from 0."),
+        TableColumn("tokens", "integer", "Number of tokens that it got."),
+        TableColumn("load", "number", "This relative to the mean of the layer's experts; 1 is even."),
+        TableColumn("engine_load", "number", "The same for the engine, where both sides are logged."),
+        TableColumn("mismatch", "number", "Share of the layer's tokens with another set of experts."),
+    ),
+    about=(
+        RUN,
+        SPLIT,
+        TableColumn("layers", "integer", "Number of layers."),
+        TableColumn("mismatch", "number", "Share of tokens and layers with another set of experts."),
+        TableColumn("samples_read", "integer", "Number of samples that were read."),
+        TableColumn("without", "integer", "Samples that log no experts; log experts or rollout_experts."),
+        TableColumn("unlike", "integer", "Samples with another number of layers than those before."),
+        TableColumn("unreadable", "integer", "Samples whose lines changed while they were read."),
+    ),
+    has_relation=False,  # it reads the lines of the run
+    example="rlpanel experts runs/exp1",
+    agents="Show the load by expert of a mixture-of-experts policy, and where engine and trainer differ.",
+)
+def experts(run: RunData, *, samples: Samples = 768) -> Table:
+    """Return the load of each expert, from the experts' ids that the run logs by token.
+
+    The lines of some samples are read.
+
+    Parameters
+    ----------
+    run : RunData
+    samples : int
+        Number of samples to read, spread over the run.
+    """
+    from rlpanel.drift.expert_load import load_levels
+
+    tokens = _tokens(run, samples)
+    load = tokens.experts
+    rows = [vars(level) for level in load_levels(load)]
+    compared = int(load.compared.sum())
+    about = {
+        "run": run.name,
+        "split": run.snapshot.split,
+        "layers": load.layers,
+        "mismatch": float(load.differs.sum() / compared) if compared else None,
+        "samples_read": tokens.read,
+        "without": load.without,
+        "unlike": load.unlike,
+        "unreadable": tokens.unreadable,
+    }
+    return experts.table(rows, total=len(rows), offset=0, about=about)
 
 
 def _tokens(run: RunData, samples: int) -> GapTokens:

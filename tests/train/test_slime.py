@@ -15,7 +15,7 @@ from tests.train.conftest import ROOT, TRAIN
 #: Dumps that slime's own functions wrote, of two data-parallel ranks; rollout 1 was not trained on yet.
 RECORDED = ROOT / "tests" / "data" / "upstream" / "slime-624b824a8"
 
-#: A dump of two samples, and one whose metadata is an object that only code can create.
+#: A dump of two samples, and one whose metadata is an object of a class.
 MAKE = """
 import pathlib, sys, torch
 folder = pathlib.Path(sys.argv[1])
@@ -44,10 +44,10 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def convert(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def convert(folder: Path) -> subprocess.CompletedProcess[str]:
     code = "import sys; from pathlib import Path; from rlpanel.sources.slime_convert import convert; "
-    code += "print(convert(Path(sys.argv[1]), Path(sys.argv[1]) / 'rlpanel', trusted=len(sys.argv) > 2))"
-    return run("-c", code, folder, *options)
+    code += "print(convert(Path(sys.argv[1]), Path(sys.argv[1]) / 'rlpanel'))"
+    return run("-c", code, folder)
 
 
 def test_dumps_become_lines_and_are_joined(tmp_path: Path) -> None:
@@ -66,12 +66,11 @@ def test_dumps_become_lines_and_are_joined(tmp_path: Path) -> None:
     assert samples[0].rollout_logprobs == pytest.approx([-0.1, -0.2])
 
 
-def test_a_pickle_that_would_run_code_is_refused_until_it_is_trusted(tmp_path: Path) -> None:
+def test_an_object_of_a_class_is_named_and_left_out(tmp_path: Path) -> None:
     run("-c", MAKE, tmp_path, "odd")
-    refused = convert(tmp_path)
-    assert refused.returncode != 0
-    assert "--trusted" in refused.stderr
-    assert "files=1, samples=1" in convert(tmp_path, "trusted").stdout
+    done = convert(tmp_path)
+    assert "files=2, samples=3" in done.stdout, done.stderr
+    assert "pathlib" in done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,15 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.drift.corrections import CORRECTIONS, corrected
+from rlpanel.drift.expert_load import load_levels
 from rlpanel.drift.gap_cause_kinds import CAUSES, Verdict
 from rlpanel.drift.gap_causes import verdict
 from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
 from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.number_text import number
+from rlpanel.panels.drift.correction_view import CorrectionView
 from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
-from rlpanel.panels.inputs.input_fields import button, slider_field
+from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -30,6 +32,8 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.snapshot import Snapshot
 
+#: Factor by which the number of samples has grown if what was read is no longer that of the run.
+_GROWN = 1.5
 _CSS = """
 h3 { margin: 0 0 6px; font: 600 17px/1.35 var(--rl-font); color: var(--rl-text); }
 p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; overflow-wrap: anywhere; }
@@ -62,9 +66,8 @@ class DriftPage(Viewer):
         super().__init__(**params)
         self.context = context
         self._found = _Found(0)
-        self._trained: GapTokens | None = None
         self._read_of, self._read_steps = ("", ""), np.empty(0, int)
-        self._dimension, self._correction = "", "tis"
+        self._dimension = ""
         self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
         self.head = self._text("rl-drift-head", (14, 16, 4, 16))
         self._again = button(tr("Read again"), self._restart, visible=False, css_classes=["rl-drift-again"])
@@ -74,24 +77,18 @@ class DriftPage(Viewer):
         )
         self.bar.on_message(self._choose)
         self.levels = LinkRows(self._open_level, "rl-drift-levels")
-        self._words = self._text("rl-drift-words", (0, 16))
-        self.corrections = LinkRows(self._choose_correction, "rl-drift-corrections")
-        self.bound = slider_field(
-            "drift-bound",
-            tr("Upper bound of the ratio"),
-            start=1.0,
-            end=10.0,
-            step=0.05,
-            value=CORRECTIONS["tis"].high,
-            width=320,
-            margin=(6, 16, 12, 16),
+        self.corrections = CorrectionView(
+            self._text("rl-drift-words", (0, 16)), self._text("rl-drift-what", (0, 16))
         )
-        self.bound.param.watch(self._show_corrections, "value")
-        self._parts = [self.causes, self.bar, self.levels, self._words, self.corrections, self.bound]
+        self._experts = self._text("rl-drift-experts-words", (0, 16))
+        self.experts = LinkRows(lambda key: None, "rl-drift-experts")
+        self._parts = [self.causes, self.bar, self.levels, *self.corrections.parts]
+        self._expert_parts = [self._experts, self.experts]
         self._column = pn.Column(
             self.head,
             self._again,
             *self._parts,
+            *self._expert_parts,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
@@ -113,16 +110,21 @@ class DriftPage(Viewer):
     def _show_parts(self, shown: bool) -> None:
         for part in self._parts:
             part.visible = shown
+        for part in self._expert_parts:
+            part.visible = shown and bool(self._found.tokens and self._found.tokens.experts.layers)
 
     # -- reading ---------------------------------------------------------------------------------
 
     def _on_view(self, event: Any) -> None:
-        """Read another run; offer to read again when the run has new steps."""
+        """Read another run, and one that was opened meanwhile; offer to read again when it has new steps."""
         new, old = event.new.snapshot, event.old.snapshot
         if new.name != old.name or new.split != old.split or self._read_of != (new.name, new.split):
             self._draw()
         elif self.active and self._found.tokens is not None:
-            self._again.visible = not np.array_equal(new.steps.values, self._read_steps)
+            if new.samples >= _GROWN * max(self._found.tokens.total, 1):
+                self._restart()  # the page was opened before most files of the run were read
+            else:
+                self._again.visible = not np.array_equal(new.steps.values, self._read_steps)
 
     def _draw(self, *_: Any) -> None:
         snapshot = self.context.snapshot
@@ -151,7 +153,7 @@ class DriftPage(Viewer):
             return
         tokens, result = found.tokens, found.verdict
         trained = tokens.only(tokens.trained)
-        self._found, self._trained = found, trained
+        self._found = found
         self._show_parts(bool(len(trained.trainer)))
         self._show_head(tokens, trained, result)
         self.causes.param.update(
@@ -174,7 +176,9 @@ class DriftPage(Viewer):
         self._dimension = next((name for name in wanted if name in names), "")
         self.bar.tabs = [{"key": name, "title": _title(name)} for name in names]
         self._show_levels()
-        self._show_corrections()
+        if len(trained.trainer):
+            self.corrections.show(trained)
+        self._show_experts(tokens)
 
     def _show_head(self, tokens: GapTokens, trained: GapTokens, result: Verdict) -> None:
         title = tr(CAUSES[result.cause].title) if result.cause else ""
@@ -261,43 +265,36 @@ class DriftPage(Viewer):
         elif self._dimension not in DIMENSIONS:
             show_samples(self.context, f"{self._dimension} == {quote(value)}", [])
 
-    # -- corrections -----------------------------------------------------------------------------
+    # -- experts ---------------------------------------------------------------------------------
 
-    def _choose_correction(self, key: str) -> None:
-        if key in CORRECTIONS:
-            self._correction = key
-            high = CORRECTIONS[key].high
-            small = high < 1.01
-            self.bound.param.update(
-                start=1.0, end=1.02 if small else 10.0, step=0.0001 if small else 0.05, value=high
-            )
-            self._show_corrections()
-
-    def _show_corrections(self, *_: Any) -> None:
-        tokens = self._trained
-        if tokens is None or not len(tokens.trainer):
+    def _show_experts(self, tokens: GapTokens) -> None:
+        """Show for each layer how uneven the load of its experts is, and where the engine chose others."""
+        load = tokens.experts
+        if not load.layers:
             return
-        words = tr("What corrections for the gap do")
+        words = tr("Load of the experts by layer")
         note = tr(
-            "Recomputed for each token from the logprobs, with the usual bounds. A click chooses a "
-            "correction, and the slider moves its upper bound."
+            "The bar is the share of tokens for which engine and trainer chose other experts. A load of 1 is "
+            "the mean of the layer's experts."
         )
-        self._words.html = f'<h4>{safe_text(words)}</h4><p class="note">{safe_text(note)}</p>'
+        self._experts.html = f'<h4>{safe_text(words)}</h4><p class="note">{safe_text(note)}</p>'
         rows = []
-        for key, rule in CORRECTIONS.items():
-            high = float(self.bound.value or 0.0) if key == self._correction else rule.high
-            if high <= rule.low:
-                continue
-            result = corrected(tokens, key, rule.low, high)
-            changed = float(result.changed.mean())
-            numbers = [f"{result.kept:.1%}", f"{result.effective:.1%}", number(float(result.weight.mean()))]
-            label = tr(
-                "{correction}, {low:g} to {high:g}", correction=tr(rule.title), low=rule.low, high=high
+        for layer, levels in groupby(load_levels(load), key=lambda level: level.layer):
+            experts = sorted(levels, key=lambda level: -level.load)
+            top, least, share = experts[0], experts[-1], experts[0].mismatch
+            unused = sum(level.tokens == 0 for level in experts)
+            label = tr("layer {layer}: expert {expert} has the most tokens", layer=layer, expert=top.expert)
+            rows.append(
+                link_row(
+                    str(layer),
+                    label,
+                    "–" if np.isnan(share) else f"{share:.1%}",
+                    share,
+                    [f"{number(top.load)}×", f"{number(least.load)}×", f"{unused:,}", f"{len(experts):,}"],
+                )
             )
-            rows.append(link_row(key, label, f"{changed:.1%}", changed, numbers))
-        titles = ["", tr("changes"), tr("correction and bounds of the ratio")]
-        titles += [tr("kept"), tr("effective"), tr("weight")]
-        self.corrections.param.update(titles=titles, rows=rows, chosen=self._correction)
+        titles = ["", tr("differs"), tr("layer"), tr("most"), tr("least"), tr("unused"), tr("experts")]
+        self.experts.param.update(titles=titles, rows=rows)
 
 
 def _title(dimension: str) -> str:

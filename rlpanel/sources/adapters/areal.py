@@ -1,9 +1,11 @@
 """Reads AReaL's dumped trajectories: ``{version}/{task_id}.jsonl``, one file per task, appended.
 
 A response may be sampled by several versions of the policy. The folder is named after the newest version of
-the whole group, so it is the step; ``tail_version``, the newest version of one response, is a column. Token
-arrays are not logged. ``segments`` are the turns of an agent. The version that trained is not logged, so no
-lag is known.
+the whole group, so it is the step; ``tail_version``, the newest version of one response, is a column.
+``segments`` are the turns of an agent, with their numbers of tokens: they give the loss mask. ``version_rle``
+counts the policy's tokens only (``WorkflowExecutor._dump_trajectory``), and becomes the array
+``token_version`` of the whole response. Other token arrays are not logged. The version that trained is not
+logged, so no lag is known.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
@@ -20,6 +24,8 @@ from rlpanel.sources.records.record_types import Record
 _NAMES = {"completion": "response", "task_id": "group", "version_rle": "policy_version"}
 #: Roles of chat messages by those of segments.
 _ROLES = {"gen": "assistant", "prompt": "user", "context": "environment"}
+#: Tokens of a response; a larger number is a fault of the file.
+_MOST_TOKENS = 4_000_000
 _VERSION_FOLDER = re.compile(r"(?:^|/)(\d{1,15})/[^/]+$")
 
 
@@ -42,7 +48,9 @@ class Areal:
             raise LineError("no 'tail_version', and no folder that is named after a version")
         if "prompt" not in document and "completion" not in document:
             raise LineError("neither 'prompt' nor 'completion'")
-        return [build_record(step, [*_fields(document), *_segment_fields(document)], path, full=full)]
+        record = build_record(step, [*_fields(document), *_segment_fields(document)], path, full=full)
+        _add_arrays(record, document)
+        return [record]
 
 
 def _segment_fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -62,6 +70,35 @@ def _segment_fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     lengths = [each.get("len") for each, role in zip(segments, roles, strict=True) if role != "assistant"]
     if all(isinstance(length, int) for length in lengths):
         yield "context_tokens", sum(lengths[first:])
+
+
+def _add_arrays(record: Record, document: Mapping[str, Any]) -> None:
+    """Add the loss mask of the response, and the version that sampled each of its tokens.
+
+    Tokens of the environment have the version of the policy's next token. Nothing is added if the numbers of
+    tokens do not add up.
+    """
+    segments, total = to_python(document.get("segments")), document.get("seqlen")
+    before = document.get("prompt_len")
+    if not isinstance(segments, list) or not isinstance(total, int) or not isinstance(before, int):
+        return
+    parts = [(each.get("len"), each.get("role")) for each in segments if isinstance(each, dict)]
+    first = next((at for at, (_, role) in enumerate(parts) if role == "gen"), len(parts))
+    lengths = [length for length, _ in parts[first:]]
+    if not all(type(length) is int and 0 <= length <= _MOST_TOKENS for length in lengths):
+        return
+    if not 0 < sum(lengths) == total - before <= _MOST_TOKENS:
+        return
+    mask = np.repeat([role == "gen" for _, role in parts[first:]], lengths)
+    written = float(mask.sum())
+    record.arrays["loss_mask"] = mask.astype(float)
+    record.numbers |= {"response_tokens": written, "trajectory_tokens": float(len(mask))}
+    record.numbers["context_tokens"] = len(mask) - written
+    versions = [] if record.agent is None else record.agent.policy_versions
+    if versions and sum(count for _, count in versions) == written:
+        each = np.repeat([version for version, _ in versions], [count for _, count in versions])
+        at = np.minimum(np.cumsum(mask) - mask, len(each) - 1)
+        record.arrays["token_version"] = each[at].astype(np.int64)
 
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,9 @@
 """Reads open-instruct's ``{run}_rollouts_{shard}.jsonl`` (``--save_traces``), one line per sample, appended.
 
-The lines hold token ids without text; ``logprobs`` are those of the inference engine. A step's batch is
-written once, with ``sample_idx`` from 0 on. A resumed job appends its steps again, to the first shard.
+The lines hold token ids without text; ``logprobs`` are those of the inference engine, and
+``trainer_logprobs`` those of the trainer where a version saves them. Other lists as long as the response,
+such as ``teacher_logprobs``, keep their names. Source: ``rl_utils._save_rollouts``. A step's batch is written
+once, with ``sample_idx`` from 0 on. A resumed job appends its steps again, to the first shard.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
 _KEYS = ("step", "prompt_tokens", "response_tokens")
-_NAMES = {"prompt_idx": "group", "logprobs": "rollout_logprobs", "response_tokens": "response_token_ids"}
+_NAMES = {
+    "prompt_idx": "group",
+    "response_tokens": "response_token_ids",
+    "logprobs": "rollout_logprobs",
+    "trainer_logprobs": "logprobs",
+    "masks": "loss_mask",
+}
 #: Keys that are not passed on unchanged.
 _SEPARATE = frozenset({"step", "ground_truth", "dataset", "request_info"})
 

@@ -31,6 +31,8 @@ class Record:
         Fields of the schema as float64, and the lists of `rlpanel.sources.records.token_lists`.
     unfit : dict of str to int
         Lengths of lists of numbers that are neither fields nor as long as the tokens.
+    experts : dict of str to ndarray, shape (T, layers, experts of a token)
+        Ids of experts of the trainer and of the engine.
     texts, tokens, messages, extra, alternatives
         ``prompt`` and ``response`` are always set; the rest only if the sample is read in full.
     prompt_messages : int
@@ -50,6 +52,7 @@ class Record:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     unfit: dict[str, int] = field(default_factory=dict)
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
+    experts: dict[str, np.ndarray] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     tokens: list[str] | None = None
     messages: list[Message] = field(default_factory=list)

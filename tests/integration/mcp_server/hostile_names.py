@@ -19,6 +19,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("events", {"run": "nosuch"}),
     ("drift", {"run": "nosuch"}),
     ("corrections", {"run": ORDER, "name": ORDER}),
+    ("taken_away", {"run": ORDER, "name": ORDER}),
+    ("experts", {"run": ORDER}),
     ("update", {"run": ORDER, "algorithm": ORDER}),
     ("what_if", {"run": ORDER, "algorithm": [ORDER]}),
     ("reward_parts", {"run": ORDER, "steps": ORDER}),

@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
 from tests.integration.forked import run_module, start_parent
 from tests.limits import SAVED, small_runtime
+from tests.torch_dump import write_torch
 
 #: Seconds after which a writer counts as hanging.
 PATIENCE = 30
@@ -73,15 +73,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"the victim's {name}\n")
         path.chmod(0o640)
-    # A module in place of torch that reads JSON, because slime's files are torch pickles.
-    (tmp_path / "modules" / "torch.py").write_text(
-        "import json, pathlib\n__version__ = '2.10.0'\n"
-        "def load(path, **_):\n    return json.loads(pathlib.Path(path).read_text())\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path / "modules")
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    (tmp_path / "slime" / "rollout_data").mkdir(parents=True)
-    (tmp_path / "slime" / "rollout_data" / "0.pt").write_text(json.dumps({"samples": [{"prompt": "p"}]}))
+    write_torch(tmp_path / "slime" / "rollout_data" / "0.pt", {"samples": [{"prompt": "p"}]})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return made

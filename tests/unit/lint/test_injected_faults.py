@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlpanel.lint.linter import LINT_RULES
@@ -391,6 +392,47 @@ def uneven(line: Line) -> bool:
     """Return True if some of the many tokens in the loss were unlikely, so that a shift shows."""
     trained = [p for p, used in zip(line["logprobs"], line["loss_mask"], strict=True) if used]
     return len(trained) >= 20 and sum(trained) < -3
+
+
+def distilled() -> Lines:
+    """The calculator with a teacher near the policy."""
+    rng = np.random.default_rng(3)
+    lines = calculator()
+    for line in lines:
+        teacher = np.array(line["logprobs"]) * 0.9 - rng.exponential(0.02, len(line["logprobs"])) - 1e-4
+        line["teacher_logprobs"] = teacher.round(6).tolist()
+    return lines
+
+
+@fault(distilled)
+def teacher_scored(lines: Lines) -> list[Line]:
+    """Every fifth token was not scored: 0 is logged for it."""
+    changed = some(lines, long)
+    for line in changed:
+        mask = line.get("loss_mask") or [1] * len(line["logprobs"])
+        where = [at for at, used in enumerate(mask) if used][::5]
+        for at in where:
+            line["teacher_logprobs"][at] = 0.0
+    return changed
+
+
+@fault(distilled)
+def teacher_tokenizer(lines: Lines) -> list[Line]:
+    """The teacher got ids of another tokenizer: it holds all tokens impossible."""
+    changed = some(lines, long)
+    rng = np.random.default_rng(4)
+    for line in changed:
+        line["teacher_logprobs"] = (-rng.uniform(8, 20, len(line["logprobs"]))).round(6).tolist()
+    return changed
+
+
+@fault(distilled)
+def teacher_in_place(lines: Lines) -> list[Line]:
+    """The teacher's logprobs are those of the next token."""
+    changed = some(lines, uneven)
+    for line in changed:
+        line["teacher_logprobs"] = [*line["teacher_logprobs"][1:], -0.001]
+    return changed
 
 
 @fault(engine)

@@ -21,7 +21,7 @@ from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.column_list import column_list
 from rlpanel.queries.differences import contrast
-from rlpanel.queries.drift import corrections, drift
+from rlpanel.queries.drift import corrections, drift, experts, taken_away
 from rlpanel.queries.endings.failures import failures
 from rlpanel.queries.endings.judges import judges
 from rlpanel.queries.events import events
@@ -52,6 +52,7 @@ from rlpanel.queries.tree import tree
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams
+from tests.unit.drift.test_expert_load import routed_run
 
 UPSTREAM = Path(__file__).parents[2] / "data" / "upstream"
 
@@ -62,6 +63,12 @@ def noted(tmp_path: Path) -> Iterator[Run]:
     with rlpanel.open_run(tmp_path, follow=False) as run:
         annotate(run.data, run.snapshot.uid(0), tag="odd")
         annotate(run.data, "step:1", note="lowered lr")
+        yield run
+
+
+@pytest.fixture
+def routed(tmp_path: Path) -> Iterator[Run]:
+    with rlpanel.open_run(routed_run(tmp_path / "routed"), follow=False) as run:
         yield run
 
 
@@ -98,7 +105,9 @@ def settled(tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run) -> Iterator[Table]:
+def all_tables(
+    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run, routed: Run
+) -> Iterator[Table]:
     uid = samples(grpo.data, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo.data, columns=["*"])
@@ -142,6 +151,9 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, sett
         yield failures(judged.data)
     yield drift(drifting.data)
     yield corrections(drifting.data)
+    yield taken_away(drifting.data, name="cispo")
+    yield taken_away(grpo.data)
+    yield experts(routed.data)
     yield corrections(grpo.data)
     yield update(grpo.data, 10)
     yield update(ppo.data, (9, 10))
@@ -165,10 +177,10 @@ def types_in(value: Any) -> set[type]:
 
 
 def test_every_table_keeps_to_its_schema_and_has_plain_values(
-    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run
+    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run, routed: Run
 ) -> None:
     seen = set()
-    for table in all_tables(grpo, ppo, noted, drifting, flying, settled):
+    for table in all_tables(grpo, ppo, noted, drifting, flying, settled, routed):
         document = table.document()
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name

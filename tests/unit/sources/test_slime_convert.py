@@ -1,9 +1,8 @@
-"""slime's dumps as native lines; tests/train tests that torch can read them."""
+"""slime's dumps as native lines; tests/train tests files that torch itself wrote."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,10 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.errors import RLPanelError, RunNotFound
-from rlpanel.sources.slime_convert import convert, rows, trained_samples
+from rlpanel.errors import RunNotFound
+from rlpanel.sources.pickles.slime_rows import rows, trained_samples
+from rlpanel.sources.slime_convert import convert
+from tests.torch_dump import write_torch
 
 
 def rollout(**fields: Any) -> dict[str, Any]:
@@ -86,41 +87,6 @@ def test_a_folder_without_dumps_says_which_to_give(tmp_path: Path) -> None:
         convert(tmp_path, tmp_path / "out")
 
 
-#: Stands for an installed torch: says which file it would load, and how.
-TORCH = """
-__version__ = "VERSION"
-def load(path, map_location, weights_only):
-    return {"samples": [], "rollout_id": 1} if OPENS else 1 / 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("version", "trusted", "opens"),
-    [
-        ("2.5.1+cpu", False, False),
-        ("2.9.1", False, False),
-        ("unknown", False, False),
-        ("2.5.1", True, True),
-        ("2.10.0+cu128", False, True),
-        ("3.0.0a0+git", False, True),
-    ],
-)
-def test_a_torch_that_can_run_code_of_a_dump_is_refused_without_trust(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, trusted: bool, opens: bool
-) -> None:
-    (tmp_path / "torch.py").write_text(TORCH.replace("VERSION", version).replace("OPENS", str(opens)))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    (tmp_path / "dump" / "rollout_data").mkdir(parents=True)
-    (tmp_path / "dump" / "rollout_data" / "1.pt").write_bytes(b"")
-    if opens:
-        assert convert(tmp_path / "dump", trusted=trusted).files == 1
-    else:
-        with pytest.raises(RLPanelError, match=r"CVE-2025-32434.*--trusted"):
-            convert(tmp_path / "dump", trusted=trusted)
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-
-
 def test_the_teachers_logprobs_and_other_arrays_of_training_are_kept(tmp_path: Path) -> None:
     trained = {
         "samples": [
@@ -166,3 +132,31 @@ def test_conversations_of_miles_are_joined_with_the_tokens(tmp_path: Path) -> No
     assert [message["role"] for message in first.messages] == ["user", "assistant"]
     assert first.prompt_messages == 1
     assert first.rollout_logprobs is not None
+
+
+def test_dumps_of_miles_are_converted_with_arrays_and_conversations(tmp_path: Path) -> None:
+    first, second = rollout()["samples"]
+    mask = {"loss_mask": np.array([1, 0])}
+    write_torch(tmp_path / "rollout_data/3.pt", {"rollout_id": 3, "samples": [first | mask, second]})
+    logprobs = [np.array([-1.0, -2.0], np.float32), np.array([-3.0, -4.0], np.float32)]
+    for rank in (0, 1):
+        columns = {"sample_indices": [1 - rank], "log_probs": [logprobs[rank]], "is_masked": [np.ones(2)]}
+        dump = {"rollout_id": 3, "rank": rank, "cp_size": 1, "rollout_data": columns}
+        write_torch(tmp_path / f"train_data/3_{rank}.pt", dump)
+    prompt = [{"role": "user", "content": "2 + 2?"}]
+    talk = {
+        "sample_index": 0,
+        "prompt": prompt,
+        "messages": [*prompt, {"role": "assistant", "content": "4."}],
+    }
+    (tmp_path / "trajectory").mkdir()
+    (tmp_path / "trajectory/3.jsonl").write_text(json.dumps(talk))
+    done, again = convert(tmp_path), convert(tmp_path)
+    assert (done.files, done.samples, done.alone, done.untrained, again.kept) == (1, 2, 1, 0, 1)
+    with rlpanel.open_run(tmp_path / "rlpanel", follow=False) as run:
+        one, two = (run.sample(uid) for uid in run.samples()["uid"])
+    assert [message["role"] for message in one.messages] == ["user", "assistant"]
+    assert {name: one.arrays()[name].tolist() for name in ("logprobs", "is_masked", "loss_mask")} == {
+        "logprobs": [-3.0, -4.0], "is_masked": [1.0, 1.0], "loss_mask": [1.0, 0.0],
+    }  # fmt: skip
+    assert two.arrays()["logprobs"].tolist() == [-1.0, -2.0]

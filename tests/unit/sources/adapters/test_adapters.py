@@ -246,6 +246,26 @@ TRACES = [
 ]
 
 
+def test_open_instructs_arrays_of_trainer_and_teacher_are_passed_on(tmp_path: Path) -> None:
+    """A line as ``rl_utils._save_rollouts`` writes it, with the arrays that later versions and forks add."""
+    trace = {
+        "step": 3, "sample_idx": 0, "prompt_idx": 0, "prompt_tokens": [5], "response_tokens": [6, 7, 8],
+        "reward": 1.0, "advantage": 0.5, "finish_reason": "stop", "dataset": ["gsm8k"],
+        "ground_truth": ["4"], "request_info": None, "logprobs": [-0.1, -0.2, 0.0],
+        "trainer_logprobs": [-0.15, -0.25, -0.9], "masks": [1, 1, 0],
+        "teacher_logprobs": [-0.3, -0.2, 0.0], "model_steps": [2, 2, 3],
+    }  # fmt: skip
+    append(tmp_path / "demo__1_rollouts_000000.jsonl", lines(trace))
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    arrays = sample.arrays() | sample.token_arrays
+    assert {name: values.tolist() for name, values in arrays.items()} == {
+        "response_token_ids": [6.0, 7.0, 8.0], "rollout_logprobs": [-0.1, -0.2, 0.0],
+        "logprobs": [-0.15, -0.25, -0.9], "loss_mask": [1.0, 1.0, 0.0],
+        "teacher_logprobs": [-0.3, -0.2, 0.0], "model_steps": [2, 2, 3],
+    }  # fmt: skip
+
+
 def test_open_instructs_own_files_give_the_batch() -> None:
     """The last response was empty; open-instruct ends it with a token whose logprob is NaN."""
     with read(UPSTREAM / "open-instruct-e6c3044aa") as run:

@@ -62,6 +62,34 @@ def test_segments_and_versions_of_the_tokens_are_kept_with_the_sample(tmp_path: 
         1.0,
     )
     assert (sample.columns["policy_version_min"], sample.columns["policy_version_max"]) == (3.0, 5.0)
+    assert sample.loss_mask is not None
+    assert sample.loss_mask.tolist() == [1.0, 1.0, 0.0, 1.0, 1.0]
+    # The fixture counts one token more than the segments have: without equal sums there are no versions.
+    assert "token_version" not in sample.token_arrays
+
+
+def test_versions_of_tokens_skip_the_environment(tmp_path: Path) -> None:
+    """AReaL counts the versions of the tokens in the loss only."""
+    segments = [
+        {"role": "prompt", "len": 4, "text": "2 + 2?"},
+        {"role": "gen", "len": 2, "text": "add(2, 2)"},
+        {"role": "context", "len": 1, "text": "4"},
+        {"role": "gen", "len": 2, "text": "It is 4."},
+    ]
+    versions = {"version_rle": [[3, 2], [5, 2]]}
+    put(
+        tmp_path / "5" / "7.jsonl",
+        trajectory(0, 3, 5, 1.0, segments=segments, **versions),
+        trajectory(1, 3, 5, 1.0, segments=[*segments, {"role": "gen", "len": 1, "text": "!"}], **versions),
+        trajectory(2, 3, 5, 1.0, segments=[{"role": "gen", "len": "2", "text": ""}], **versions),
+    )
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        frame = run.samples()
+        first, *others = (run.sample(uid) for uid in frame["uid"])
+    assert first.token_arrays["token_version"].tolist() == [3, 3, 5, 5, 5]
+    assert (first.columns["response_tokens"], first.columns["trajectory_tokens"]) == (4.0, 5.0)
+    assert frame["token_mean.token_version"].tolist()[0] == 4.0
+    assert [other.loss_mask for other in others] == [None, None]
 
 
 def test_without_a_folder_of_a_version_the_step_is_the_samples_own_version(tmp_path: Path) -> None:
