@@ -13,7 +13,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from rlpanel import open_run
 from tests.bench.generate import write_large_log

@@ -83,7 +83,13 @@ def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path) -> N
 
 
 def test_a_command_that_reads_no_run_imports_its_own_module_alone(tmp_path: Path) -> None:
-    heavy = {"numpy", "rich", "rlpanel.cli.ask_commands", "rlpanel.cli.serve_commands", "rlpanel.queries.runs"}
+    heavy = {
+        "numpy",
+        "rich",
+        "rlpanel.cli.ask_commands",
+        "rlpanel.cli.serve_commands",
+        "rlpanel.queries.runs",
+    }
     assert loaded_by(tmp_path, ["link run --step 1", "skill"], heavy) == [(0, []), (0, [])]
     others = heavy - {"rlpanel.queries.runs"}
     assert loaded_by(tmp_path, ["schema"], others) == [(0, [])]
