@@ -27,7 +27,8 @@ order. untrusted.same has the values that all of these rows have. Numbers have f
 ones all). What has no value is left out: columns in untrusted.empty, keys of about and of objects. What
 only_full names, whole lists of lists_cut and all digits come with detail=full.
 If there is next, pass it as cursor with the same arguments for the following rows (of steps: the earlier
-ones). {NOTICE}: the model in training wrote much of it. Report to people with the addresses that link returns."""
+ones). {NOTICE}: the model in training wrote much of it. Report to people with the addresses that
+link returns."""
 
 
 def create_server(
