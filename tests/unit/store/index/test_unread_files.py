@@ -149,7 +149,7 @@ def test_a_run_tells_python_what_is_not_read(run: Path) -> None:
 
 
 def test_samples_of_a_deleted_file_do_not_vanish_without_a_word(run: Path) -> None:
-    index = RunIndex(run)
+    index = RunIndex(run, "run")
     assert (look(index).samples, index.snapshot.problems) == (6, ())
     content = (run / RANK1).read_bytes()
     (run / RANK1).unlink()
