@@ -68,7 +68,7 @@ def _joined_option(value: str) -> str:
 #: Commands that are not made of questions, by panel of ``rlpanel --help`` and by module of this room. A
 #: module's ``COMMANDS`` maps each to an example of its use. Their names stand here, so that a command imports
 #: its own module alone: importing all of them takes a tenth of a second.
-MODULES = {
+MODULES: dict[str, dict[str, tuple[str, ...]]] = {
     "Board": {"serve_commands": ("serve", "demo", "app-path"), "top_command": ("top",)},
     "Ask a run": {
         "ask_commands": ("sample", "tag", "note", "check", "tail"),
