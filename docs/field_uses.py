@@ -9,6 +9,7 @@ from __future__ import annotations
 from docs.metrics_page import needed_fields
 from rlpanel import schema
 from rlpanel.findings.engine.rule import RULES
+from rlpanel.findings.rule_page import rule_anchor
 from rlpanel.lint.linter import LINT_RULES
 from rlpanel.metrics.engine import column_info
 
@@ -95,7 +96,7 @@ def uses_table() -> str:
 
 
 def _row(field: str) -> str:
-    rules = [f"[{RULES[name].label}](findings.md#{_anchor(name)})" for name in RULES_OF.get(field, ())]
+    rules = [f"[{RULES[name].label}](findings.md#{rule_anchor(name)})" for name in RULES_OF.get(field, ())]
     cells = [VIEWS.get(field, ""), _some(_metrics(field)), ", ".join(rules), _some(_lint(field))]
     return f"| `{field}` | {' | '.join(cells)} |" if any(cells) else ""
 
@@ -114,9 +115,3 @@ def _lint(field: str) -> list[str]:
 def _some(names: list[str]) -> str:
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _anchor(rule: str) -> str:
-    """Return the anchor of a rule's heading, as GitHub and the site make it."""
-    title = f"{RULES[rule].label} · {rule}".lower()
-    return "".join(sign for sign in title if sign.isalnum() or sign in "_- ").replace(" ", "-")

@@ -76,7 +76,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "rlpanel/data/README",
         "CHANGELOG",
     ),
-    "中文": ("index.zh", "README.zh", "install.zh", "start.zh", "tutorial.zh", "findings.zh"),
+    "中文": (
+        "index.zh",
+        "README.zh",
+        "install.zh",
+        "start.zh",
+        "tutorial.zh",
+        "log.zh",
+        "cli.zh",
+        "findings.zh",
+    ),
 }
 #: Pages that exist in the site only.
 SITE_ONLY = ("api",)

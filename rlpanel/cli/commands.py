@@ -6,10 +6,12 @@ options complete values that begin with a minus sign, such as ``--sort=-reward``
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,19 +19,6 @@ import typer
 from typer.core import TyperCommand
 
 import rlpanel
-from rlpanel.cli import (
-    agent_commands,
-    ask_commands,
-    curriculum_command,
-    file_commands,
-    gate_command,
-    halt_command,
-    lint_command,
-    map_command,
-    report_command,
-    serve_commands,
-    top_command,
-)
 from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
 
@@ -76,13 +65,22 @@ def _joined_option(value: str) -> str:
     return name + equals if name.startswith("--") and rest == value else ""
 
 
-#: Modules of commands by panel of ``rlpanel --help``. A module's ``COMMANDS`` maps each command to an example
-#: of its use. Other commands are made of questions.
-_MODULES = {
-    "Board": (serve_commands, top_command),
-    "Ask a run": (ask_commands, lint_command, gate_command, halt_command, curriculum_command, report_command),
-    "Agents": (agent_commands,),
-    "Files": (map_command, file_commands),
+#: Commands that are not made of questions, by panel of ``rlpanel --help`` and by module of this room. A
+#: module's ``COMMANDS`` maps each to an example of its use. Their names stand here, so that a command imports
+#: its own module alone: importing all of them takes a tenth of a second.
+MODULES: dict[str, dict[str, tuple[str, ...]]] = {
+    "Board": {"serve_commands": ("serve", "demo", "app-path"), "top_command": ("top",)},
+    "Ask a run": {
+        "ask_commands": ("sample", "tag", "note", "check", "tail"),
+        "link_commands": ("link", "schema"),
+        "lint_command": ("lint",),
+        "gate_command": ("gate",),
+        "halt_command": ("halt",),
+        "curriculum_command": ("curriculum",),
+        "report_command": ("report",),
+    },
+    "Agents": {"agent_commands": ("mcp", "skill")},
+    "Files": {"map_command": ("map",), "file_commands": ("index", "export")},
 }
 
 
@@ -90,10 +88,13 @@ _MODULES = {
 _Declared = tuple[Callable[..., None], str, str]
 
 
-def _own_commands(panel: str) -> Iterator[tuple[str, _Declared]]:
-    """Yield the commands of a panel that are not made of questions, by name."""
-    for module in _MODULES[panel]:
-        for command, example in module.COMMANDS.items():
+def _own_commands(panel: str, only: str = "") -> Iterator[tuple[str, _Declared]]:
+    """Yield a panel's commands that are not made of questions: all, or those of the module of one."""
+    for module, names in MODULES[panel].items():
+        if only and only not in names:
+            continue
+        declared: dict[Callable[..., None], str] = import_module(f"rlpanel.cli.{module}").COMMANDS
+        for command, example in declared.items():
             yield command.__name__.replace("_", "-"), (command, example, panel)
 
 
@@ -104,7 +105,7 @@ def commands() -> dict[str, _Declared]:
     from rlpanel.queries.catalogue import QUESTIONS
 
     found: dict[str, _Declared] = {}
-    for panel in _MODULES:
+    for panel in MODULES:
         if panel == "Ask a run":
             found |= {
                 question.name.replace("_", "-"): (command_of(question), question.example, panel)
@@ -117,9 +118,10 @@ def commands() -> dict[str, _Declared]:
 
 def _chosen(only: str) -> dict[str, _Declared]:
     """Return one command, or all; the questions are not loaded for a command that is not made of one."""
-    own = {name: declared for panel in _MODULES for name, declared in _own_commands(panel)}
-    if only in own:
-        return {only: own[only]}
+    own = [each for panel in MODULES for each in _own_commands(panel, only)] if only else []
+    for name, declared in own:
+        if name == only:
+            return {name: declared}
     return {only: commands()[only]} if only in commands() else commands()
 
 
@@ -131,17 +133,21 @@ def build_app(only: str = "") -> typer.Typer:
     only : str
         Name of a command; all are described for another text.
     """
+    chosen = _chosen(only)
     built = typer.Typer(
         name="rlpanel",
         help="Watch what a language model does while reinforcement learning trains it.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        # The options that install a completion stand before a command; typer loads pydantic to read them.
+        add_completion=only not in chosen,
     )
     built.callback()(_options)
-    chosen = _chosen(only)
     for command, example, panel in chosen.values():
         built.command(cls=CompletingCommand, rich_help_panel=panel, epilog=f"Example: {example}")(command)
     if only not in chosen:
+        from rlpanel.cli import file_commands
+
         built.add_typer(file_commands.app, name="convert", rich_help_panel="Files")
     return built
 
@@ -158,6 +164,8 @@ def main() -> None:
         for line in (f"rlpanel: {first}", *others):
             say(line, typer.colors.RED)
         sys.exit(ERROR)
+    finally:
+        gc.enable()
 
 
 def _ensure_home() -> None:
@@ -180,6 +188,8 @@ def _options(
     ] = False,
 ) -> None:
     """Handle options that precede a command."""
+    gc.freeze()  # what was imported stays: no later collection looks at it
+    gc.enable()
 
 
 def __getattr__(name: str) -> Any:

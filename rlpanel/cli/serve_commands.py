@@ -197,11 +197,21 @@ def demo(
     read_only: ReadOnly = False,
     max_pages: MaxPages = 0,
     embed_in: EmbedIn = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the recorded run of an agent into this folder instead, and open no board.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Open the board on three recorded runs: two finished ones, and one that grows like a live training.
 
     A browser is opened if there is a screen; --no-show prevents it.
     """
+    if write is not None:
+        _write_demo(write)
+        return
     _exit_on_sigterm()
     from rlpanel.app.demo import Demo
     from rlpanel.app.server.access import Access
@@ -210,6 +220,22 @@ def demo(
     at = Access(host, port, "", tuple(origin or ()), show, **_public(read_only, max_pages, embed_in))
     with Demo(seconds_per_step) as run:
         serve_board(run.root, at, token)
+
+
+def _write_demo(folder: Path) -> None:
+    """Write the recorded run of an agent; SettingError if the folder holds anything."""
+    from rlpanel.app.demo import write_recording
+
+    if folder.is_dir() and any(folder.iterdir()):
+        raise SettingError(f"{folder} is not empty: give a folder that is empty, or that does not exist")
+    try:
+        write_recording("grpo_calculator", folder)
+    except OSError as error:
+        raise SettingError(f"{folder} cannot be written: {error.strerror or error}") from error
+    say(
+        f"{printable(str(folder))} holds a recorded run; see it with: rlpanel serve {folder.parent}",
+        typer.colors.GREEN,
+    )
 
 
 def serve(

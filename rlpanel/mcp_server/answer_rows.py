@@ -6,9 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rlpanel.queries.table import TableColumn
+
 #: Significant digits of a number in a short answer; whole digits are always kept.
 DIGITS = 5
 _WHOLE = 10**DIGITS
+#: Rows from which on a value that all have is stated once.
+_REPEATED = 3
 
 
 class ArrayRows(NamedTuple):
@@ -21,11 +25,14 @@ class ArrayRows(NamedTuple):
     rows : list of list
     empty : list of str
         Columns that were left out, since each of these rows has no value there.
+    same : dict
+        The value of each column that was left out, since all of these rows have the same value there.
     """
 
     columns: list[str]
     rows: list[list[Any]]
     empty: list[str]
+    same: dict[str, Any]
 
 
 def columnar(rows: Sequence[Mapping[str, Any]], *, full: bool) -> ArrayRows:
@@ -40,19 +47,42 @@ def columnar(rows: Sequence[Mapping[str, Any]], *, full: bool) -> ArrayRows:
     """
     names = list(rows[0]) if rows else []
     if full:
-        return ArrayRows(names, [list(row.values()) for row in rows], [])
-    kept = [name for name in names if any(not is_empty(row[name]) for row in rows)]
-    empty = [name for name in names if name not in set(kept)]
-    return ArrayRows(kept, [[short(row[name]) for name in kept] for row in rows], empty)
-
-
-def lean(row: Mapping[str, Any], left: Sequence[str], most: Mapping[str, int]) -> dict[str, Any]:
-    """Return a row without the columns ``left``, and with at most so many items of a list."""
-    return {
-        name: value[: most[name]] if name in most and value is not None else value
-        for name, value in row.items()
-        if name not in left
+        return ArrayRows(names, [list(row.values()) for row in rows], [], {})
+    shown = {name: [short(row[name]) for row in rows] for name in names}
+    empty = [name for name in names if all(is_empty(row[name]) for row in rows)]
+    same = {
+        name: values[0]
+        for name, values in shown.items()
+        if len(rows) >= _REPEATED and name not in empty and len(set(map(repr, values))) == 1
     }
+    if len(same) + len(empty) == len(names) and same:  # a row keeps a value, so that rows are counted
+        del same[next(iter(same))]
+    kept = [name for name in names if name not in same and name not in set(empty)]
+    return ArrayRows(kept, [[shown[name][at] for name in kept] for at in range(len(rows))], empty, same)
+
+
+def lean(row: Mapping[str, Any], columns: Sequence[TableColumn], left: Sequence[str]) -> dict[str, Any]:
+    """Return a row as a short answer has it: without the columns ``left``, long lists and derived keys."""
+    found = {}
+    for column in columns:
+        if column.name in left:
+            continue
+        value = row[column.name]
+        if column.most is not None and value is not None:
+            value = value[: column.most]
+        if column.brief is not None and value is not None:
+            value = {key: item for key, item in value.items() if column.brief(key, value)}
+        found[column.name] = value
+    return found
+
+
+def omitted_keys(rows: Sequence[Mapping[str, Any]], column: TableColumn) -> int:
+    """Return the number of keys of a column's objects that a short answer leaves out."""
+    brief = column.brief
+    if brief is None:
+        return 0
+    objects = [row[column.name] or {} for row in rows]
+    return len({key for value in objects for key in value if not brief(key, value)})
 
 
 def short(value: Any) -> Any:

@@ -23,11 +23,12 @@ Call runs first, then findings of a run, then steps; news says what is new since
 look at samples, sample_tokens, groups, explain and contrast. docs://agents says more, docs://metrics/NAME
 explains a number.
 Answers are columnar: untrusted.columns has the names once, and each of untrusted.rows has the values in this
-order. Numbers have five significant digits (whole ones all). What has no value is left out: columns in
-untrusted.empty, keys of about and of objects. What only_full names, whole lists of lists_cut and all digits
-come with detail=full.
+order. untrusted.same has the values that all of these rows have. Numbers have five significant digits (whole
+ones all). What has no value is left out: columns in untrusted.empty, keys of about and of objects. What
+only_full names, whole lists of lists_cut and all digits come with detail=full.
 If there is next, pass it as cursor with the same arguments for the following rows (of steps: the earlier
-ones). {NOTICE}. Report to people with the addresses that link returns."""
+ones). {NOTICE}: the model in training wrote much of it. Report to people with the addresses that
+link returns."""
 
 
 def create_server(

@@ -15,7 +15,7 @@ from rlpanel.queries.table import REMARKS, RUN, SPLIT, Table, TableColumn
         TableColumn(
             "rule", "text", "Name of the rule; rule_failed for one that failed, which subject names."
         ),
-        TableColumn("title", "text", "Title of the rule."),
+        TableColumn("title", "text", "Title of the rule.", full=True),
         TableColumn("subject", "text", "Distinguishes findings of a rule, such as a column or a rank."),
         TableColumn(
             "severity",

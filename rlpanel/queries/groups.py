@@ -48,7 +48,9 @@ def _columns() -> tuple[TableColumn, ...]:
         TableColumn("samples", "integer", "Number of samples."),
         *map(metric, _METRICS),
         TableColumn("signal", "text", "signal if rewards differ, all low or all high if all are equal."),
-        TableColumn("filter", "text", "Filter expression for the group's samples within the step."),
+        TableColumn(
+            "filter", "text", "Filter expression for the group's samples within the step.", full=True
+        ),
         TableColumn("uids", "texts", "Identifiers of the samples.", most=2),
         PROMPT,
     )

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 
 #: Token metrics that follow from others; a short answer of a tool leaves them out unless they are asked for.
 _DERIVED = ("kl_k2", "kl_rllb", "prob", "ref_prob")
+#: Beginnings of numbers of a sample that follow from others: further estimators, and recomputed advantages.
+_DERIVED_NUMBERS = (
+    *("kl_k1_", "kl_k2_", "kl_rllb_"),
+    *("grpo_advantage", "dr_grpo_advantage", "rloo_advantage", "advantage_less_"),
+)
+
+
+def _is_main(name: str, numbers: Mapping[str, Any]) -> bool:
+    """Return whether a short answer has a number: a sum follows from its mean, lengths stand in ``chars``."""
+    follows = name.endswith("_sum") and f"{name.removesuffix('_sum')}_mean" in numbers
+    opposite = name.startswith("surprisal_") and "logprob_mean" in numbers
+    length = name in ("prompt_chars", "response_chars")
+    return not (follows or opposite or length or name.startswith(_DERIVED_NUMBERS))
 
 
 def _columns() -> tuple[TableColumn, ...]:
@@ -27,16 +40,16 @@ def _columns() -> tuple[TableColumn, ...]:
     return (
         *PLACE,
         *TAG,
-        TableColumn("file", "text", "File of the sample, below the run's folder."),
+        TableColumn("file", "text", "File of the sample, below the run's folder.", full=True),
         LINE,
         *text_columns(),
         TableColumn("chars", "object", "Number of characters of each text."),
         TableColumn("messages", "objects", "The conversation as chat messages, if it was logged as such."),
-        TableColumn("numbers", "object", "Numbers of the log and metrics, by column."),
+        TableColumn("numbers", "object", "Numbers of the log and metrics, by column.", brief=_is_main),
         TableColumn("labels", "object", "Short texts of the log, by key."),
         TableColumn("extra", "object", "Values of keys that rlpanel does not know."),
         TableColumn("tokens", "integer", "Number of logged response tokens."),
-        TableColumn("metrics", "texts", "Token metrics that the sample has."),
+        TableColumn("metrics", "texts", "Token metrics that the sample has.", full=True),
         TableColumn("remarks", "texts", "Remarks on oddities of the sample."),
     )
 
@@ -113,7 +126,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
         RUN,
         TableColumn("uid", "text", "The sample's identifier."),
         STEP,
-        TableColumn("available", "texts", "Token metrics that the sample has."),
+        TableColumn("available", "texts", "Token metrics that the sample has.", full=True),
     ),
     frame=("position", "token=logged", "token_id", "loss_mask"),
     has_split=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -39,6 +39,9 @@ class TableColumn:
         Such as ``nats`` or ``seconds``; empty if it has none.
     most : int, optional
         Most items of a list that a tool returns, since a long one would fill its answer.
+    brief : callable, optional
+        Returns whether a short answer of a tool has a key of an object, given the key and the object; the
+        others are derived from these.
     full : bool
         A fact or column that a tool returns only in a full answer, since it is long, or repeats another one.
     """
@@ -48,6 +51,7 @@ class TableColumn:
     description: str
     unit: str = ""
     most: int | None = None
+    brief: Callable[[str, Mapping[str, Any]], bool] | None = None
     full: bool = False
 
 
@@ -74,7 +78,7 @@ BY = TableColumn(
 )
 STEP = TableColumn("step", "integer", "Policy update.")
 PROMPT = TableColumn("prompt", "text", "The question of the prompt; null unless texts are read.")
-LOGGED = TableColumn("logged", "text", "The token as it was logged.")
+LOGGED = TableColumn("logged", "text", "The token as it was logged.", full=True)
 #: Columns that say which sample it is.
 PLACE = (
     TableColumn("uid", "text", "The sample's identifier: file and byte offset. It stays valid."),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         TableColumn("step", "integer", "The step; null for several."),
         STEPS,
         TableColumn("metric", "text", "The metric by which tokens are ranked; null if no tokens are logged."),
-        TableColumn("available", "texts", "Metrics by which tokens can be ranked."),
+        TableColumn("available", "texts", "Metrics by which tokens can be ranked.", full=True),
         TableColumn("samples_read", "integer", "Number of samples that were read."),
         TableColumn("samples_in_step", "integer", "Number of samples of the step that pass the filter."),
         TableColumn("tokens_read", "integer", "Number of tokens that were counted."),

@@ -30,6 +30,7 @@ from rlpanel.runtime import default_runtime
 from tests.bench.broken_runs.breakage import Truth
 from tests.bench.broken_runs.kinds import broken_run
 from tests.bench.broken_runs.run_files import RunFiles
+from tests.bench.generate import Shape, write_log
 from tests.bench.harness import Figures, Task, run
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ USUAL: dict[str, tuple[str, dict[str, Any]]] = {
     "samples, 20": ("samples", {"limit": 20}),
     "sample": ("sample", {"uid": ""}),
     "sample_tokens, 80": ("sample_tokens", {"uid": "", "limit": 80}),
-    "tokens, 20": ("tokens", {}),
     "groups, 20": ("groups", {}),
     "contrast": ("contrast", {"a": "15..", "b": "..14"}),
     "sql, 70 rows of 3": (
@@ -61,6 +61,8 @@ USUAL: dict[str, tuple[str, dict[str, Any]]] = {
         {"query": "select uid, reward, avg(reward) over () as mean from samples limit 70"},
     ),
 }
+#: An answer of a run whose tokens are logged as texts.
+TOKENS = ("tokens, 20", "tokens", {"metric": "kl_k3", "limit": 20})
 
 
 @dataclass
@@ -77,6 +79,15 @@ class Talk:
     client: Client
     calls: int = 0
     bytes: int = 0
+
+    async def sizes(self, tool: str, **arguments: Any) -> tuple[int, int]:
+        """Return the bytes of an answer, and those of the same rows as objects with all keys and digits."""
+        before = self.bytes
+        await self.ask(tool, **arguments)
+        short = self.bytes - before
+        full = await self.ask(tool, **arguments, detail="full")
+        objects = full | {"untrusted": {"about": full["untrusted"]["about"], "rows": rows_of(full)}}
+        return short, len(json.dumps(objects, ensure_ascii=False, separators=(",", ":")).encode())
 
     async def ask(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool and return its answer; RuntimeError if it refuses."""
@@ -107,7 +118,8 @@ def rows_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
     found = answer["untrusted"]
     rows = found["rows"]
     names = found.get("columns")
-    return [dict(zip(names, row, strict=True)) for row in rows] if names is not None else rows
+    same = found.get("same", {})
+    return [dict(zip(names, row, strict=True)) | same for row in rows] if names is not None else rows
 
 
 def names_cause(finding: dict[str, Any], rules: tuple[str, ...]) -> bool:
@@ -153,6 +165,7 @@ def prepare(task: Task) -> None:
         table, truth = broken_run(kind, seed)
         RunFiles(table, task.data / "runs" / f"run{number:02d}").write()
         truths[f"run{number:02d}"] = {**vars(truth), "logged": [int(step) for step in table.setup.steps]}
+    write_log(task.data / "token_runs" / "run", Shape(steps=2, tokens=64))
     (task.data / "truth.json").write_text(json.dumps(truths))
 
 
@@ -174,12 +187,15 @@ async def searches(data: Path) -> tuple[list[Search], Figures]:
             found.append(await search(client, name, told, steps))
         first = sorted(truths)[min(2, len(truths) - 1)]
         for label, (tool, asked) in USUAL.items():
-            talk = Talk(client)
             if "uid" in asked:
                 [sample] = rows_of(await Talk(client).ask("samples", run=first, limit=1))
                 asked = asked | {"uid": sample["uid"]}
-            await talk.ask(tool, **({} if tool == "runs" else {"run": first}), **asked)
-            sizes[label] = talk.bytes
+            named = {} if tool == "runs" else {"run": first}
+            sizes[label], sizes[f"{label}, as objects"] = await Talk(client).sizes(tool, **named, **asked)
+    server = create_server(RunPool(data / "token_runs"), AnswerLimits(), board="", notes=False)
+    async with Client(server) as client:
+        label, tool, asked = TOKENS
+        sizes[label], sizes[f"{label}, as objects"] = await Talk(client).sizes(tool, run="run", **asked)
     return found, {f"{label}, bytes": float(size) for label, size in sizes.items()}
 
 

@@ -82,6 +82,19 @@ def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path) -> N
     assert (code, set(loaded) - {"pandas", "pyarrow"}) == (0, set())
 
 
+def test_a_command_that_reads_no_run_imports_its_own_module_alone(tmp_path: Path) -> None:
+    heavy = {
+        "numpy",
+        "rich",
+        "rlpanel.cli.ask_commands",
+        "rlpanel.cli.serve_commands",
+        "rlpanel.queries.runs",
+    }
+    assert loaded_by(tmp_path, ["link run --step 1", "skill"], heavy) == [(0, []), (0, [])]
+    others = heavy - {"rlpanel.queries.runs"}
+    assert loaded_by(tmp_path, ["schema"], others) == [(0, [])]
+
+
 def test_a_wrong_option_of_serve_is_reported_before_the_server_is_loaded(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "run")
     # The last one stays in the environment.

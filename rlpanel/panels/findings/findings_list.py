@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.rule_page import rule_address
 from rlpanel.panels.findings.findings_badge import EVERY
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -71,6 +72,10 @@ def _items(findings: Sequence[Finding]) -> str:
 def _finding_html(finding: Finding) -> str:
     evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
     advice = Markup("<p><b>{}</b> {}</p>").format(tr("Check next:"), finding.advice) if finding.advice else ""
+    if address := rule_address(finding.rule):
+        advice += Markup('<p><a href="{}" target="_blank" rel="noopener">{}</a></p>').format(
+            address, tr("About this rule")
+        )
     symptoms = "".join(
         f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
     )

@@ -12,7 +12,7 @@ from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.sidebar.run_badge import FINISHED, STOPPED, planned_steps, run_state
 from rlpanel.panels.sidebar.run_list import entry_of
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_summary import RunSummary, Setting
+from rlpanel.store.index.run_summary import MAX_SETTINGS, RunSummary, Setting
 
 #: What the check of a run came to, the worst first. A run is unread if it cannot be read at all.
 ALARM, UNREAD, WARNING, UNCHECKED, FINE = "alarm", "unread", "warning", "unchecked", "fine"
@@ -37,6 +37,8 @@ class RunRow:
         Its configuration by short name.
     cells : dict
         What the browser shows, as texts.
+    full : bool
+        It has as many settings as a summary keeps, or more.
     """
 
     name: str
@@ -48,6 +50,7 @@ class RunRow:
     numbers: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Setting] = field(default_factory=dict)
     cells: dict[str, Any] = field(default_factory=dict)
+    full: bool = False
 
     @property
     def folder(self) -> str:
@@ -129,7 +132,8 @@ def run_row(info: RunInfo, summary: RunSummary, label: str, place: str, problem:
     others = summary.alarms + summary.warnings - 1
     if others > 0 and verdict in (ALARM, WARNING):
         cells["others"] = trn("and {count} more", "and {count} more", others)
-    return RunRow(info.name, label, place, state, verdict, entry["time"], numbers, settings, cells)
+    is_full = len(summary.config) >= MAX_SETTINGS
+    return RunRow(info.name, label, place, state, verdict, entry["time"], numbers, settings, cells, is_full)
 
 
 def _cost(summary: RunSummary) -> dict[str, float]:

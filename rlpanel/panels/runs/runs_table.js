@@ -318,7 +318,7 @@ export function render({ model, el }) {
     progress.hidden = !left
     said.textContent = t("checked {count} of {total}", { count: facts.checked, total: facts.total })
     Object.assign(bar, { max: facts.total || 1, value: facts.checked || 0 })
-    error.textContent = facts.error ?? ""
+    error.textContent = [facts.error, facts.cut].filter(Boolean).join(" · ")
     drawFoot()
   }
   const drawFoot = () => {

@@ -33,6 +33,7 @@ from rlpanel.panels.sidebar.run_names import places
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.store.index.run_summary import MAX_SETTINGS as MOST_SETTINGS
 from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.query.query import Order, parse_order
 
@@ -214,6 +215,7 @@ class RunsTable(Component):
             "total": len(rows),
             "shown": arranged.shown,
             "error": arranged.error or self._sort_error(),
+            "cut": _cut_settings(rows),
             "differ": self._difference(rows),
         }
 
@@ -314,3 +316,14 @@ class RunsTable(Component):
         rows = [row for _, row in self._known.values()]
         titles = {group_title(row, self.group) for row in rows} if self.group else set()
         return titles | {row.folder for row in rows}
+
+
+def _cut_settings(rows: list[RunRow]) -> str:
+    """Return how many runs have so many settings that further ones are left out; empty if none has."""
+    count = sum(row.full for row in rows)
+    if not count:
+        return ""
+    return tr(
+        "{count} runs have {most} settings or more: further ones are not compared",
+        count=count, most=MOST_SETTINGS,
+    )  # fmt: skip

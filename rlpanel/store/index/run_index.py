@@ -358,6 +358,7 @@ class RunIndex:
             self._content.changed = True
         elif file.gone:
             file.gone = False
+            self._files.deleted.pop(file.number, None)
             self._files.wait(file)
         if found.container not in (None, file.reader.container):
             self._content.open_anew(file, open_file(found, self.reading))
@@ -377,6 +378,8 @@ class RunIndex:
             if name not in seen and not (file.gone or self._folder.hides(name) or content.begins_anew(file))
         ]
         for file in gone:
+            if file.reader.tail.bytes_done:
+                self._files.deleted[file.number] = file.reader.name
             file.mark_gone()
         content.discard(gone)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,9 @@ from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.snapshot.remarks import sequence_remarks
 from rlpanel.store.snapshot.sample_places import BadLineAt
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
+
+#: Deleted files that a sentence names.
+_NAMED = 3
 
 #: Length of the sliding window in seconds.
 WINDOW = 5.0
@@ -178,6 +181,7 @@ class SnapshotBuilder:
                 f"the log has too many columns: the first {MAX_COLUMNS} are shown, "
                 f"{left_out!r} and later ones are left out"
             )
+        problems += _of_deleted([*self._content.files.deleted.values()])
         return (*problems, *self._scalars.problems)
 
     @property
@@ -210,3 +214,11 @@ def _frozen_state(table: RunTable) -> np.ndarray:
 
 def _bad_scalar_lines(log: ScalarLog) -> list[BadLineAt]:
     return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]
+
+
+def _of_deleted(names: list[str]) -> Iterator[str]:
+    """Yield a sentence on the files that were deleted after they were read."""
+    if names:
+        shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+        counted = "a file was" if len(names) == 1 else f"{len(names):,} files were"
+        yield f"{counted} deleted or renamed: samples of {shown} do not count any more"

@@ -28,7 +28,7 @@ COMMAND = ("-m", "rlpanel", "mcp")
 def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of an answer by the names of the columns."""
     found = document["untrusted"]
-    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+    return [dict(zip(found["columns"], row, strict=True)) | found.get("same", {}) for row in found["rows"]]
 
 
 class Answers:

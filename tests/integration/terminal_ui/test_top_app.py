@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,7 +62,8 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
 
 def screen_text(pilot: Pilot[None]) -> str:
     """Return all characters on the screen."""
-    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+    parts = re.findall(r"<text[^>]*>([^<]*)</text>", pilot.app.export_screenshot())
+    return "\n".join(html.unescape(part).replace("\xa0", " ") for part in parts)
 
 
 @pytest.fixture

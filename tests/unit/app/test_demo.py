@@ -9,8 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rlpanel.app.demo import FIRST_STEPS, ROLLOUTS, SCALARS, Demo, read_recording
+from rlpanel.cli.commands import build_app
+from rlpanel.errors import SettingError
 from tests.waiting import wait_until
 
 NEVER = 1e6  # seconds per step: nothing grows while a test looks
@@ -95,3 +98,14 @@ def test_a_root_that_somebody_removes_ends_the_replay() -> None:
 def test_the_recordings_are_the_bytes_that_training_wrote(name: str, samples: int, digest: str) -> None:
     content = read_recording(name)[ROLLOUTS]
     assert (content.count(b"\n"), hashlib.sha256(content).hexdigest()) == (samples, digest)
+
+
+def test_the_command_writes_the_run_of_an_agent_into_an_empty_folder_only(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "exp1"
+    written = CliRunner().invoke(build_app("demo"), ["demo", "--write", str(folder)])
+    assert written.exit_code == 0, written.output
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == read_recording("grpo_calculator")
+    (folder / ROLLOUTS).write_text("of somebody")
+    refused = CliRunner().invoke(build_app("demo"), ["demo", "--write", str(folder)])
+    assert isinstance(refused.exception, SettingError)
+    assert (folder / ROLLOUTS).read_text() == "of somebody"

@@ -150,3 +150,49 @@ def test_facts_that_are_too_large_are_cut() -> None:
 def test_tokens_are_not_underestimated() -> None:
     assert estimated_tokens("word " * 100) >= 100
     assert estimated_tokens("語" * 100) >= 100
+
+
+THREE = TableSpec(
+    "three",
+    "Three.",
+    (
+        TableColumn("n", "number", "N."),
+        TableColumn("kind", "text", "Kind."),
+        TableColumn("o", "object", "O.", brief=lambda key, _: key != "derived"),
+        TableColumn("long", "text", "Long.", full=True),
+    ),
+)
+
+
+def three(*rows: tuple[object, object, object, object]) -> Table:
+    return THREE.table([dict(zip(("n", "kind", "o", "long"), row, strict=True)) for row in rows])
+
+
+def test_a_value_that_all_rows_have_is_stated_once() -> None:
+    made = three(*[(number, "word", {"a": 1}, None) for number in range(3)])
+    found = json.loads(answer(made, WIDE))
+    assert found["untrusted"] == {
+        "about": {}, "columns": ["n"], "rows": [[0], [1], [2]], "same": {"kind": "word", "o": {"a": 1}},
+        "empty": ["long"],
+    }  # fmt: skip
+
+
+def test_rows_that_are_all_the_same_are_still_counted() -> None:
+    found = json.loads(answer(three(*[(1, "word", None, None)] * 4), WIDE))["untrusted"]
+    assert (found["columns"], found["rows"], found["same"]) == (["n"], [[1]] * 4, {"kind": "word"})
+
+
+def test_what_is_stated_once_keeps_apart_true_and_one() -> None:
+    rows = [(number, "", {"a": value}, None) for number, value in enumerate((True, 1, True))]
+    found = json.loads(answer(three(*rows), WIDE))["untrusted"]
+    assert str(found["rows"]) == "[[0, {'a': True}], [1, {'a': 1}], [2, {'a': True}]]"
+    assert "same" not in found
+
+
+def test_derived_keys_and_long_columns_are_named_where_they_are() -> None:
+    made = three((1, "word", {"a": 1, "derived": 2}, "text"), (2, "word", {"derived": 2}, None))
+    found = json.loads(answer(made, WIDE))
+    assert found["only_full"] == ["long", "1 of o"]
+    assert found["untrusted"]["rows"] == [[1, "word", {"a": 1}], [2, "word", {}]]
+    whole = json.loads(answer(made, WIDE, AnswerPage(full=True)))["untrusted"]["rows"]
+    assert whole[0] == [1, "word", {"a": 1, "derived": 2}, "text"]

@@ -12,7 +12,7 @@ from rlpanel.board_url import RUN_CHIPS
 from rlpanel.panels.runs.run_order import CHIPS, Choice, arrange, chip_counts
 from rlpanel.panels.runs.run_rows import RunRow, run_row, state_at
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_summary import RunSummary
+from rlpanel.store.index.run_summary import MAX_SETTINGS, RunSummary
 
 FINE = RunSummary(samples=8, step=10, reward=0.5, bytes=9, severity="", checked_bytes=9, first=1)
 ALARM = replace(FINE, severity="alarm", finding="reward is 0", alarms=1, onset=4, reward=0.0)
@@ -139,3 +139,9 @@ def test_a_row_says_what_is_known() -> None:
 
 def test_the_address_knows_all_chips() -> None:
     assert list(CHIPS) == list(RUN_CHIPS)
+
+
+def test_a_run_with_as_many_settings_as_are_kept_is_marked() -> None:
+    settings = {f"setting{number}": float(number) for number in range(MAX_SETTINGS)}
+    assert row("many", replace(FINE, config=settings)).full
+    assert not row("few", replace(FINE, config=dict([*settings.items()][1:]))).full

@@ -146,3 +146,15 @@ def test_a_run_tells_python_what_is_not_read(run: Path) -> None:
         assert opened.unread.to_dict("records") == [{"file": RANK1, "reason": "Permission denied"}]
     with open_run(run, follow=False) as opened:
         assert (list(opened.unread), len(opened.unread)) == (["file", "reason"], 0)
+
+
+def test_samples_of_a_deleted_file_do_not_vanish_without_a_word(run: Path) -> None:
+    index = RunIndex(run, "run")
+    assert (look(index).samples, index.snapshot.problems) == (6, ())
+    content = (run / RANK1).read_bytes()
+    (run / RANK1).unlink()
+    assert look(index).samples == 3
+    [problem] = index.snapshot.problems
+    assert problem == f"a file was deleted or renamed: samples of {RANK1} do not count any more"
+    (run / RANK1).write_bytes(content)
+    assert (look(index).samples, index.snapshot.problems) == (6, ())
