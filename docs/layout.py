@@ -160,6 +160,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/findings": (
         *("store/*", "findings/*", *_PARTS),
+        "panels/investigations",
         *("panels/curves", "panels/tokens", "panels/conversation"),
     ),
     "panels/sidebar": (
@@ -224,6 +225,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/report",
         "panels/tree",
         "panels/endings",
+        "panels/investigations",
         "analysis",
         "update",
     ),
