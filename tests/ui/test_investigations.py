@@ -166,8 +166,8 @@ def test_a_selected_text_and_a_finding_become_claims(board: BoardPage, root: Pat
     run = root / "seen"
     messages = [
         {"role": "user", "content": "Add."},
-        {"role": "assistant", "content": f"first {MARKUP}\n\nThe value is `6`."},
-        {"role": "assistant", "content": "The end."},
+        {"role": "assistant", "content": "The value is `6`."},
+        {"role": "assistant", "content": MARKUP},
     ]
     run.mkdir()
     rows = [
@@ -178,7 +178,7 @@ def test_a_selected_text_and_a_finding_become_claims(board: BoardPage, root: Pat
     (run / LOG).write_bytes(b"".join(rows))
     board.open(run="seen", step=1, tab="conversation", mode="raw").settled(1)
     expect(board.page.locator(".rl-sample .claim")).to_be_hidden()
-    select_text(board, board.page.locator(".rl-conversation").get_by_text("The value is"))
+    select_text(board, board.page.locator(".rl-conversation .message .plain", has_text="The value is"))
     board.page.get_by_role("button", name="claim this").click()
     field = board.page.get_by_label("Sentence that the selected text supports")
     field.fill(MARKUP)

@@ -119,7 +119,9 @@ class ResponseDiff(Viewer):
             rows = same_group(snapshot, sample)
             row, self._why = counterpart(self.context.index, snapshot, sample, rows)
             listed = rows[:MAX_CHOICES]
-            options = rollout_labels(snapshot, sample, listed if row in listed else np.append(listed[:-1], row))
+            options = rollout_labels(
+                snapshot, sample, listed if row in listed else np.append(listed[:-1], row)
+            )
             chosen = self._default = snapshot.uid(row)
         elif sample is not None and kind == "step":
             by_step = same_prompt(snapshot, sample)

@@ -103,7 +103,9 @@ def rollout_labels(snapshot: Snapshot, sample: Sample, rows: np.ndarray) -> dict
         step = int(snapshot.metadata("step")[row])
         in_group = row in group
         label = (
-            tr("rollout {place:,}", place=group.index(row) + 1) if in_group else tr("step {place:,}", place=step)
+            tr("rollout {place:,}", place=group.index(row) + 1)
+            if in_group
+            else tr("step {place:,}", place=step)
         )
         if rewards is not None:
             label += tr(" · reward {reward}", reward=number(float(rewards[row])))

@@ -142,6 +142,7 @@ class ConversationView {
     this.untouched = true
     this.chosen = false // whether the reader went to a turn, and did not just scroll
     this.pinned = -1
+    this.awaited = -1 // message whose hit is shown once its text has come
     this.sent = new Set() // turns that the server learnt from here, until it answers
     this.reported = this.model.turn
     this.listTraces()
@@ -295,6 +296,7 @@ class ConversationView {
       this.#choose()
       this.#reveal(message)
     }
+    this.awaited = -1
     this.#settle(message, () => message.node, 0)
   }
 
@@ -305,6 +307,7 @@ class ConversationView {
       this.#choose()
       this.#reveal(message)
     }
+    this.awaited = stop.kind === "hit" ? message.index : -1
     if (stop.kind === "hit") {
       message.open(stop.hit)
       for (const mark of this.content.querySelectorAll("mark.current")) mark.classList.remove("current")
@@ -577,7 +580,9 @@ class ConversationView {
       this.asked.clear() // what is missing after an answer may be asked for again
       this.messages[answer.block]?.receive(answer)
       const { message, find, share } = this.target ?? {}
-      if (message?.index === answer.block && this.pinned === answer.block) this.#settle(message, find, share)
+      // Its hit may come with this text; the list may have scrolled by itself meanwhile.
+      const isAwaited = [this.pinned, this.awaited].includes(answer.block)
+      if (message?.index === answer.block && isAwaited) this.#settle(message, find, share)
       return
     }
     this.images.receive(answer)
@@ -693,6 +698,7 @@ class ConversationView {
         () => {
           this.untouched = false
           this.settling = null
+          this.awaited = -1
         },
         { passive: true },
       )

@@ -89,7 +89,9 @@ class ConversationComponent(Component):
     find = param.String(default="", doc="What the reader looks for in this conversation.")
     weights = param.Dict(default={}, doc="Shares of the turns in the gradient, as of `ConversationView`.")
     others = param.Integer(default=0, doc="Number of other rollouts of the group.")
-    paired = param.Boolean(default=False, doc="Whether it stands beside another conversation, which has the keys.")
+    paired = param.Boolean(
+        default=False, doc="Whether it stands beside another conversation, which has the keys."
+    )
     parting = param.Dict(
         default={},
         doc="`uid`, position of the first `message` that differs from the other rollout's, `words` for how, "

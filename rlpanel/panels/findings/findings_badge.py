@@ -64,7 +64,9 @@ class FindingsBadge:
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
         self.popup = FindingsPopup(visible=context.index is not None, css_classes=["rl-findings"])
         self._claims = ClaimWriter(context, self._show_claimed)
-        self.opened = OpenedFinding(visible=False, writes=not context.read_only, css_classes=["rl-opened-finding"])
+        self.opened = OpenedFinding(
+            visible=False, writes=not context.read_only, css_classes=["rl-opened-finding"]
+        )
         self.current = CurrentFindings(css_classes=["rl-current-findings"])
         for component in (self.popup, self.opened, self.current):
             component.on_message(self._on_click)

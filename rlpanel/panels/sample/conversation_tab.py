@@ -14,7 +14,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.siblings import same_group
 from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
 from rlpanel.panels.conversation.image_strip import find_image
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import said, tr
 from rlpanel.panels.sample.follow_selection import follow_selection
 from rlpanel.panels.sample.paired_rollout import PairedRollout
 from rlpanel.panels.samples.episode_traces import traces_of
@@ -126,7 +126,7 @@ class ConversationTab(Viewer):
             self._weighing.start(sample_turns(index, self.context.view, sample.uid))
 
     def _show_weights(self, found: SampleTurns) -> None:
-        turns, stretches, why = self._view.turns, len(found.shares), found.why
+        turns, stretches, why = self._view.turns, len(found.shares), said(found.why)
         if found.shares and stretches != turns:
             why = tr(
                 "its tokens in the loss are {stretches:,} stretches, and it has {turns:,} turns",

@@ -6,8 +6,7 @@ Here are those of the conversation, of the tokens, and of the reference's respon
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import panel as pn
@@ -15,12 +14,10 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.episode_tree import has_trees
-from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.conversation.conversation_payload import has_turns
-from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
-from rlpanel.panels.conversation.image_strip import ImageStrip, find_image
+from rlpanel.panels.conversation.image_strip import ImageStrip
 from rlpanel.panels.endings.judging_tab import JudgingTab, has_judging
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.inputs.tab_bar import Tab
@@ -28,21 +25,14 @@ from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.sample.conversation_tab import ConversationTab
 from rlpanel.panels.sample.follow_selection import follow_selection
-from rlpanel.panels.session.context import Context, Selection
-from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.panels.tree.tree_tab import TreeTab
 from rlpanel.schema import Sample
-from rlpanel.sources.records.embedded_media import Image, Medium
-from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_media import PlayableMedium, playable
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
-from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.display_text import escape_invisible
 from rlpanel.texts.prompt_parts import TextStyle
-from rlpanel.update.sample_turns import SampleTurns, sample_turns
 
 
 class ReferenceTab(Viewer):

@@ -1,0 +1,32 @@
+"""Sentences that rooms without a language make: in English as they are, with what a page needs to translate them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Said(str):
+    """An English text that remembers its template and its values; `rlpanel.panels.language.labels.tr` takes these.
+
+    Parameters
+    ----------
+    template : str
+        For `str.format`; listed in ``docs/messages.py`` for translators.
+    **values
+        What it is filled with.
+
+    Examples
+    --------
+    >>> Said("{count:,} rows", count=1200)
+    '1,200 rows'
+    """
+
+    template: str
+    values: Mapping[str, Any]
+
+    def __new__(cls, template: str, **values: Any) -> Said:
+        """Fill the template."""
+        made = super().__new__(cls, template.format(**values))
+        made.template, made.values = template, values
+        return made
