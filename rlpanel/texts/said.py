@@ -1,4 +1,4 @@
-"""Sentences that rooms without a language make: in English as they are, with what a page needs to translate them."""
+"""English sentences of rooms that know no language, with what a page needs to translate them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Said(str):
-    """An English text that remembers its template and its values; `rlpanel.panels.language.labels.tr` takes these.
+    """An English text that remembers its template and its values, which `labels.said` translates.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from tests.conversations import episode, long_episode, write_agent_run
 #: How often the rollout is opened; the figure is the median.
 TIMES = 5
 #: Goes to an address as Back does; returns the milliseconds until the rollout's first turn is painted.
-#: The conversation is looked up once: a search through all of the page in each frame costs more than the drawing.
+#: The conversation is looked up once: a search through all of the page costs more than the drawing.
 OPEN = """async ([query, turns]) => {
   const deep = (root, selector) => {
     const found = root.querySelector(selector)

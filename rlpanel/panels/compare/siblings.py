@@ -95,7 +95,7 @@ def _nearest(index: RunIndex, snapshot: Snapshot, sample: Sample, rows: np.ndarr
 
 
 def rollout_labels(snapshot: Snapshot, sample: Sample, rows: np.ndarray) -> dict[str, str]:
-    """Return the uids of some rollouts by label: the place in the sample's group, else the step, and the reward."""
+    """Return the uids of some rollouts by label: place in the sample's group, else step; and the reward."""
     group = whole_group(snapshot, sample).tolist()
     rewards = snapshot.number("reward") if snapshot.has_number("reward") else None
     options: dict[str, str] = {}

@@ -227,4 +227,7 @@ def _parting_text(found: FoundPair) -> str:
         text = tr("First different turn: {turn:,}, {reason}.", turn=found.turn, reason=tr(found.reason))
     else:
         text = tr("First difference: {reason}.", reason=tr(found.reason))
-    return f"{text} {tr('Chosen here: {why}.', why=found.why)}" if found.why else text
+    if not found.why:
+        return text
+    chosen = tr("Chosen here: {why}.", why=found.why)
+    return f"{text} {chosen}"

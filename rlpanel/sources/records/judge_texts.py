@@ -1,7 +1,7 @@
 """Reads the texts of judges that reward functions log under names of their own, beside the sample's fields.
 
-verl's reward loop logs ``genrm_response`` (``recipe/fapo/reward_fn.py``) and whatever else a reward function returns; TRL's
-``log_extra`` makes columns such as ``judge_output``; slime's and miles' reward functions fill
+verl's reward loop logs ``genrm_response`` (FAPO's reward function) and all else that a reward function returns;
+TRL's ``log_extra`` makes columns such as ``judge_output``; slime's and miles' reward functions fill
 ``metadata["judge"]``. The names below were found in public reward functions of these trainers.
 """
 
@@ -58,7 +58,7 @@ def may_judge(key: str, value: Any) -> bool:
 
 
 def calls_in(fields: Iterable[tuple[str, Any]]) -> tuple[JudgeCall, ...]:
-    """Return the calls of judges in fields that `may_judge` accepts; one for each judge, or each of its results.
+    """Return the calls of judges in fields that `may_judge` accepts: one for each judge or result.
 
     A call without a score and a verdict beside its text has none that is known: it is not missing.
     """

@@ -78,7 +78,7 @@ def test_several_results_are_several_calls_and_an_error_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["judge_score", "judgement", "prejudge", "judge_failed", "response", "critic_response", "judge"]
+    "key", ["judge_score", "judgement", "prejudge", "judge_failed", "critic_response", "judging_text"]
 )
 def test_other_keys_are_left_alone(key: str) -> None:
     assert judge_key(key) is None or judge_key(key).part == "score"  # type: ignore[union-attr]
