@@ -1,6 +1,6 @@
 """Reads the texts of judges that reward functions log under names of their own, beside the sample's fields.
 
-verl's reward loop logs ``genrm_response`` (FAPO's reward function) and all else that a reward function returns;
+verl's reward loop logs ``genrm_response`` (FAPO) and all else that a reward function returns;
 TRL's ``log_extra`` makes columns such as ``judge_output``; slime's and miles' reward functions fill
 ``metadata["judge"]``. The names below were found in public reward functions of these trainers.
 """
