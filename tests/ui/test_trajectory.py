@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, WebSocketRoute, expect
@@ -167,7 +168,8 @@ def test_a_text_that_comes_late_is_marked_and_shown_nothing_before(board: BoardP
         server.on_message(to_page)
 
     board.page.route_web_socket(re.compile(".*"), pass_on)
-    board.open(run="far", tab="conversation", search=HIDDEN)
+    query = urlencode({"run": "far", "tab": "conversation", "search": HIDDEN})
+    board.page.goto(f"{board.url}?{query}")  # not settled: what would say so is held back
     here = Trajectory(board)
     expect(here.stop("hit")).to_have_text("hit 1 of 1")
     board.until(lambda: late["holds"], "the text is on its way")
