@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import panel as pn
 import param
 from panel.viewable import Viewer
@@ -133,7 +134,8 @@ class PairedRollout(Viewer):
         sample, pair = context.sample, context.selection.pair
         if not self.active:
             return
-        rows = same_group(context.snapshot, sample) if sample is not None and pair else []
+        no_rows = np.empty(0, int)
+        rows = same_group(context.snapshot, sample) if sample is not None and pair else no_rows
         options = {} if sample is None else rollout_labels(context.snapshot, sample, rows[:MAX_LISTED])
         self.shown = pair in options.values()
         if sample is None or context.index is None or not self.shown:
