@@ -161,6 +161,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/findings": (
         *("store/*", "findings/*", *_PARTS),
+        "panels/investigations",
         *("panels/curves", "panels/tokens", "panels/conversation"),
     ),
     "panels/sidebar": (
@@ -225,6 +226,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/report",
         "panels/tree",
         "panels/endings",
+        "panels/investigations",
         "analysis",
         "update",
     ),

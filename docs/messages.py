@@ -14,6 +14,8 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 import rlpanel.findings.check  # noqa: F401 - declares the rules
+from rlpanel.analysis.episode_tree import EPISODE_REMARKS
+from rlpanel.analysis.rollout_tree import REMARKS
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
 from rlpanel.bisect.chain_words import STAGES, TEMPLATES
 from rlpanel.display_settings import Display
@@ -29,6 +31,7 @@ from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
 from rlpanel.store.snapshot.prompt_costs import MISSING
+from rlpanel.update.sample_turns import REASONS
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
 _KEYWORDS = {
@@ -61,6 +64,7 @@ def _declared() -> Iterator[str]:
     yield from (*TEMPLATES, *STAGES)
     yield from SEVERITIES
     yield from CAVEATS.values()
+    yield from (*REMARKS, *EPISODE_REMARKS, *REASONS)
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
         yield from filter(None, (parameter.label, parameter.doc))

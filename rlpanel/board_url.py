@@ -158,6 +158,7 @@ KEYS = {
     "metric": UrlKey("metric", "log_ratio"),
     "scale": UrlKey("scale", "run", one_of(*SCALES)),
     "diff": UrlKey("diff"),
+    "pair": UrlKey("pair"),
     "explain": UrlKey("explain", "", ValueForm(_question)),
     "loss": UrlKey("loss"),
     "rank": UrlKey("ranked_by"),

@@ -338,6 +338,8 @@ class JudgeCall:
         NaN if not logged; ``cost`` is in dollars.
     error : str
         Why the call failed; empty if it did not.
+    verdict_logged : bool
+        False for a text of a judge in a log that has no place for its verdict, which is then not missing.
     """
 
     name: str = "judge"
@@ -351,11 +353,12 @@ class JudgeCall:
     cost: float = float("nan")
     seconds: float = float("nan")
     error: str = ""
+    verdict_logged: bool = True
 
     @property
     def is_missing(self) -> bool:
         """True if the call gave no verdict, or failed."""
-        return bool(self.error) or not self.verdict
+        return bool(self.error) or (self.verdict_logged and not self.verdict)
 
 
 @dataclass(frozen=True)

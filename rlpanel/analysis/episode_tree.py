@@ -18,6 +18,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.said import Said
 
 #: Most rows of an episode that are read.
 MAX_ROWS = 2000
@@ -28,6 +29,12 @@ _PULSE = 50
 #: Most pieces of the texts of an episode without messages, and characters that two responses share by chance.
 MAX_UNITS, BY_CHANCE = 1_000_000, 64
 _POLICY, _ANSWERS = "assistant", ("tool", "environment", "user")
+
+_FIRST = "The first {most:,} of {count:,} rows of the episode are shown."
+_NO_EPISODE = "The log names no episode for this sample; log episode, agent, branch and parent."
+_UNREAD = "{unread:,} of {count:,} rows cannot be read any more and are left out."
+#: Templates of the remarks on an episode, for translators.
+EPISODE_REMARKS = (_FIRST, _NO_EPISODE, _UNREAD)
 
 
 @dataclass(frozen=True)
@@ -173,13 +180,13 @@ def read_episode(index: RunIndex, view: RunView, uid: str) -> Iterator[EpisodeTr
     snapshot = view.snapshot
     row = snapshot.row(uid)
     every = episode_rows(snapshot, row)
-    rows, remarks = every[:MAX_ROWS], []
+    rows, remarks = every[:MAX_ROWS], list[str]()
     if len(every) > MAX_ROWS:
         rows = rows if row in rows else np.append(rows[:-1], row)
-        remarks.append(f"The first {MAX_ROWS:,} of {len(every):,} rows of the episode are shown.")
+        remarks.append(Said(_FIRST, most=MAX_ROWS, count=len(every)))
     episode = (snapshot.label(EPISODE, rows[:1])[0] or "") if EPISODE in snapshot.labels else ""
     if not episode:
-        remarks.append("The log names no episode for this sample; log episode, agent, branch and parent.")
+        remarks.append(Said(_NO_EPISODE))
     samples: list[Sample] = []
     unread = 0
     for at, each in enumerate(rows.tolist()):
@@ -190,7 +197,7 @@ def read_episode(index: RunIndex, view: RunView, uid: str) -> Iterator[EpisodeTr
         except RLPanelError:  # the line has changed since
             unread += 1
     if unread:
-        remarks.append(f"{unread:,} of {len(rows):,} rows cannot be read any more and are left out.")
+        remarks.append(Said(_UNREAD, unread=unread, count=len(rows)))
     yield tree_of(samples, episode, remarks)
 
 

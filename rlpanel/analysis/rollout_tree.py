@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlpanel.texts.said import Said
+
 ROOT, SUB_AGENT, BRANCH, COMPACTION, RETRY, TURN = (
     *("root", "sub-agent", "branch", "compaction", "retry", "turn"),
 )
@@ -27,6 +29,20 @@ ROOT, SUB_AGENT, BRANCH, COMPACTION, RETRY, TURN = (
 KINDS = (ROOT, SUB_AGENT, BRANCH, COMPACTION, RETRY, TURN)
 #: Most names in a sentence.
 _NAMED = 3
+
+_PLACED_ONE = "The log names no parents: 1 row is placed by the messages that it shares."
+_PLACED = "The log names no parents: {count:,} rows are placed by the messages that they share."
+_ROOTS = "{count} rows have no parent and stand side by side: {names}."
+_KINDS_UNKNOWN = "Unknown kinds are shown as branches: {names}."
+_OWN_PARENT = "The row {name} names itself as its parent; it is shown as a root."
+_ORPHAN = "1 row names a parent that the episode does not log: {names}; shown as a root."
+_ORPHANS = "{count:,} rows name a parent that the episode does not log: {names}; shown as roots."
+_AMBIGUOUS = "Several rows have the name {names}: the newest before a child is its parent."
+_CYCLE = "The parents of {count} rows form a cycle: {names}; cut at the first."
+#: Templates of all remarks, for translators.
+REMARKS = (
+    *(_PLACED_ONE, _PLACED, _ROOTS, _KINDS_UNKNOWN, _OWN_PARENT, _ORPHAN, _ORPHANS, _AMBIGUOUS, _CYCLE),
+)
 
 
 @dataclass(frozen=True)
@@ -125,17 +141,14 @@ def build_tree(rows: Sequence[EpisodeRow], episode: str | None = None) -> Rollou
         is_logged = False
         inferred = sum(parent >= 0 for parent, _ in found)
         if inferred:
-            remarks.append(
-                f"The log names no parents: {_rows(inferred)} {_are(inferred)} placed by the messages that "
-                f"{'it shares' if inferred == 1 else 'they share'}."
-            )
+            remarks.append(Said(_PLACED_ONE if inferred == 1 else _PLACED, count=inferred))
     roots = [at for at, (parent, _) in enumerate(found) if parent < 0]
     if len(roots) > 1:
         names = _listed([_name(rows[at], at) for at in roots])
-        remarks.append(f"{len(roots)} rows have no parent and stand side by side: {names}.")
+        remarks.append(Said(_ROOTS, count=len(roots), names=names))
     unknown = sorted({str(row.kind) for row in rows if row.kind is not None and row.kind not in KINDS})
     if unknown:
-        remarks.append(f"Unknown kinds are shown as branches: {_listed(unknown)}.")
+        remarks.append(Said(_KINDS_UNKNOWN, names=_listed(unknown)))
     return RolloutTree(_placed(rows, found, roots, is_logged=is_logged), remarks)
 
 
@@ -163,7 +176,7 @@ def _logged_parents(rows: Sequence[EpisodeRow], episode: str | None, remarks: li
         if not known and row.parent == episode and top != at:
             known = [top]
         if not known and row.parent in places:
-            remarks.append(f"The row {_name(row, at)} names itself as its parent; it is shown as a root.")
+            remarks.append(Said(_OWN_PARENT, name=_name(row, at)))
         elif not known:
             missing[row.parent] = missing.get(row.parent, 0) + 1
         if len(known) > 1:
@@ -172,15 +185,9 @@ def _logged_parents(rows: Sequence[EpisodeRow], episode: str | None, remarks: li
         parents.append(max((each for each in known if each < at), default=known[0] if known else -1))
     if missing:
         count = sum(missing.values())
-        remarks.append(
-            f"{_rows(count)} {'names' if count == 1 else 'name'} a parent that the episode does not log: "
-            f"{_listed(list(missing))}; shown as {'a root' if count == 1 else 'roots'}."
-        )
+        remarks.append(Said(_ORPHAN if count == 1 else _ORPHANS, count=count, names=_listed(list(missing))))
     if ambiguous:
-        remarks.append(
-            f"Several rows have the name {_listed(sorted(ambiguous))}: "
-            "the newest before a child is its parent."
-        )
+        remarks.append(Said(_AMBIGUOUS, names=_listed(sorted(ambiguous))))
     return parents
 
 
@@ -207,7 +214,7 @@ def _cut_cycles(rows: Sequence[EpisodeRow], parents: list[int], remarks: list[st
             cycle = way[way.index(at) :]
             first = min(cycle)
             names = _listed([_name(rows[each], each) for each in sorted(cycle)])
-            remarks.append(f"The parents of {len(cycle)} rows form a cycle: {names}; cut at the first.")
+            remarks.append(Said(_CYCLE, count=len(cycle), names=names))
             parents[first] = -1
         for each in way:
             state[each] = 2
@@ -306,11 +313,3 @@ def _name(row: EpisodeRow, at: int) -> str:
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(name[:40] for name in names[:_NAMED])
     return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"

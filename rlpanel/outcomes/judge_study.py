@@ -69,7 +69,7 @@ class JudgeRow:
         self.calls += 1
         self.missing += call.is_missing
         self.failed += bool(call.error)
-        self.other_verdicts += not call.is_missing and not np.isfinite(call.score)
+        self.other_verdicts += bool(call.verdict) and not call.is_missing and not np.isfinite(call.score)
         self.timed += bool(np.isfinite(call.seconds))
         if call.model and call.model not in self.models:
             self.models.append(call.model)

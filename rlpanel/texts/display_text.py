@@ -101,6 +101,8 @@ def decode(
     -------
     TokenText
     """
+    if not tokens:
+        return TokenText([], np.zeros(0, np.uint8), "plain", 0)
     if _SURROGATE.search("".join(tokens)):
         tokens = [_SURROGATE.sub(REPLACEMENT, token) for token in tokens]
     encoding = detect(tokens)

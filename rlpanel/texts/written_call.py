@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 #: Most characters of a call with several arguments that stands on one line.
 ONE_LINE = 120
 #: What the arguments of a call begin with if they are meant to be JSON.
 _OPENING = ("{", "[")
+
+
+@lru_cache(maxsize=4)  # a call is asked about twice in a row, and its arguments may be long
+def _parsed(text: str) -> Any:
+    """Return a JSON text's value; None for any other text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_unreadable(arguments: str) -> bool:
@@ -48,11 +58,3 @@ def _written(value: Any) -> str:
 
 def _value(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _parsed(text: str) -> Any:
-    """Return a JSON text's value; None for any other text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -21,6 +21,7 @@ from tests.conversations import episode, long_episode, write_agent_run
 #: How often the rollout is opened; the figure is the median.
 TIMES = 5
 #: Goes to an address as Back does; returns the milliseconds until the rollout's first turn is painted.
+#: The conversation is looked up once: a search through all of the page costs more than the drawing.
 OPEN = """async ([query, turns]) => {
   const deep = (root, selector) => {
     const found = root.querySelector(selector)
@@ -32,6 +33,7 @@ OPEN = """async ([query, turns]) => {
     return null
   }
   const began = performance.now()
+  let root = deep(document, ".rl-conversation")
   if (query) {
     history.pushState({}, "", location.pathname + query)
     window.dispatchEvent(new PopStateEvent("popstate"))
@@ -39,8 +41,9 @@ OPEN = """async ([query, turns]) => {
   for (;;) {
     await new Promise((resolve) => requestAnimationFrame(resolve))
     if (performance.now() - began > 60_000) return -1
-    const head = deep(document, ".rl-conversation .outline-head b")
-    const body = deep(document, '.rl-conversation section.message[aria-label="assistant 1"] .body')
+    if (!root?.isConnected) root = deep(document, ".rl-conversation")
+    const head = root?.querySelector(".outline-head b")
+    const body = root?.querySelector('section.message[aria-label="assistant 1"] .body')
     if (head?.textContent === `Turns ${turns}` && body?.childElementCount && body.offsetHeight) break
   }
   await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))

@@ -177,6 +177,13 @@ def choose_other(board: BoardPage) -> None:
     board.settled().page.locator(".rl-which select").select_option(index=3)
 
 
+def read_beside(board: BoardPage) -> None:
+    board.tab("Conversation")
+    board.settled().page.locator(".rl-conversation .beside").click()
+    expect(board.page).to_have_url(re.compile("pair="))
+    board.settled()
+
+
 def compare_runs(board: BoardPage) -> None:
     board.pick(".rl-against-run", OTHER)
     board.pick(".rl-samples-here", "Best step")
@@ -229,6 +236,7 @@ STOPS = {
     "ranking": Stop(HERE | {"page": "ranking"}, choose_ranking, "rank least"),
     "losses": Stop(HERE | {"page": "update"}, choose_loss, "loss"),
     "diff": Stop(HERE, choose_other, "tab diff"),
+    "pair": Stop({"run": TOOLS, "step": 3, "page": "samples"}, read_beside, "pair"),
     "compare": Stop(HERE | {"page": "compare"}, compare_runs, "against here_at there_at"),
     "prompts": Stop({"run": TOOLS, "page": "prompts"}, choose_prompts, "class category"),
     "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs runs_per runs_axes"),

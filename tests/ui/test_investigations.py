@@ -154,3 +154,54 @@ def test_a_read_only_board_shows_claims_and_writes_none(open_board: OpenBoard, r
         expect(board.page.locator(".rl-investigations .claim-form")).to_be_hidden()
         assert claims(board).get_by_role("button", name="Remove from the report").count() == 0
     assert (root / "marked" / FILE).read_bytes() == before
+
+
+def select_text(board: BoardPage, text: Locator) -> None:
+    """Select a text with the mouse, as a reader does."""
+    text.click(click_count=3)
+    board.settled()
+
+
+def test_a_selected_text_and_a_finding_become_claims(board: BoardPage, root: Path) -> None:
+    run = root / "seen"
+    messages = [
+        {"role": "user", "content": "Add."},
+        {"role": "assistant", "content": "The value is `6`."},
+        {"role": "assistant", "content": MARKUP},
+    ]
+    run.mkdir()
+    rows = [
+        line(step, index=at, messages=messages, prompt_messages=1, reward=0.0 if step > 4 else 1.0)
+        for step in range(1, 13)
+        for at in range(4)
+    ]
+    (run / LOG).write_bytes(b"".join(rows))
+    board.open(run="seen", step=1, tab="conversation", mode="raw").settled(1)
+    expect(board.page.locator(".rl-sample .claim")).to_be_hidden()
+    select_text(board, board.page.locator(".rl-conversation .message .plain", has_text="The value is"))
+    board.page.get_by_role("button", name="claim this").click()
+    field = board.page.get_by_label("Sentence that the selected text supports")
+    field.fill(MARKUP)
+    field.press("Enter")
+    expect(board.page.locator(".quotation .said")).to_have_text("Written to Investigations")
+    written = json.loads((run / FILE).read_text("utf-8").splitlines()[0])
+    assert written["kind"] == "quotation"
+    assert written["claim"]["field"] == "messages.1"
+    assert written["claim"]["text"].endswith("The value is `6`.")
+    assert written["text"] == MARKUP
+    board.page.locator(".rl-findings summary.pill").click()
+    board.page.locator(".rl-findings .finding").first.locator("button").first.click()
+    board.settled()
+    board.page.locator(".rl-opened-finding .claim").click()
+    expect(board.page.locator(".rl-opened-finding .claimed")).to_have_text("Written to Investigations")
+    board.go(run="seen", page="investigations").settled()
+    expect(claims(board, "holds")).to_have_count(2)
+    assert board.page.evaluate("window.ran") is None
+
+
+def test_a_read_only_board_has_no_button_for_claims(open_board: OpenBoard, root: Path) -> None:
+    with Served(root, read_only=True) as server:
+        board = open_board(server=server, run="run", step=1, tab="conversation", mode="raw")
+        select_text(board, board.page.locator(".rl-conversation .message .body").last)
+        expect(board.page.locator(".rl-sample .claim")).to_be_hidden()
+    assert not [each for each in root.glob(f"run/{FILE}") if b"it says" in each.read_bytes()]

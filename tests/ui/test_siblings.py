@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.factories import append, sample
 from tests.ui.board import BoardPage
@@ -67,3 +68,66 @@ def test_the_place_where_rollouts_part_is_in_sight(board: BoardPage, width: int)
     assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
     assert view.locator("img").count() == 0
     assert board.page.evaluate("window.ran") is None
+
+
+def pair(board: BoardPage) -> tuple[Locator, Locator]:
+    """The conversations that stand beside each other."""
+    both = board.page.locator(".rl-conversation:visible")
+    expect(both).to_have_count(2)
+    return both.nth(0), both.nth(1)
+
+
+def part_in_sight(board: BoardPage, words: str) -> None:
+    """Expect that both conversations show the message at which they part, and say how."""
+    board.settled()
+    for conversation, tool in zip(pair(board), ("search", "grep"), strict=True):
+        parting = conversation.locator(".message.parting")
+        expect(parting).to_have_attribute("data-parting", f"The rollouts part here: {words}")
+        expect(parting).to_have_attribute("aria-label", "assistant 24")
+        expect(parting).to_be_in_viewport()
+        expect(parting.locator(".asked b.tool").first).to_have_text(tool)
+
+
+def test_two_rollouts_are_read_beside_each_other_by_one_key(board: BoardPage) -> None:
+    board.page.set_viewport_size({"width": 1440, "height": 900})
+    board.open(run="agents", step=1, tab="conversation").settled(1)
+    first = board.uid
+    board.press("b")
+    part_in_sight(board, "another tool")
+    expect(board.page.locator(".rl-parting")).to_contain_text("First different turn: 24, another tool.")
+    expect(board.page.locator(".rl-parting")).to_contain_text("the highest reward of the group")
+    expect(board.page).to_have_url(re.compile("pair=.*"))
+    assert board.uid == first
+    shared = board.page.url
+    board.page.goto("about:blank")
+    board.page.goto(re.sub("&turn=[0-9]+", "", shared))
+    board.settled(1)
+    part_in_sight(board, "another tool")
+    pair(board)[1].locator(".list").focus()
+    board.press("e")  # the keys are those of the conversation that has the focus
+    expect(pair(board)[0].locator(".to-error .count")).to_have_text("error 40")
+    board.page.locator(".rl-to-parting").get_by_role("button").click()
+    part_in_sight(board, "another tool")
+    board.press("b")
+    expect(board.page.locator(".rl-conversation:visible")).to_have_count(1)
+    assert "pair=" not in board.page.url
+    assert board.page.evaluate("window.ran") is None
+
+
+def test_group_and_diff_lead_to_both_conversations(board: BoardPage) -> None:
+    board.page.set_viewport_size({"width": 1440, "height": 900})
+    board.open(run="agents", step=1, tab="group").settled(1)
+    board.page.locator(".rl-group-cards .card-box").nth(1).get_by_role("button", name="beside").click()
+    part_in_sight(board, "another tool")
+    board.open(run="agents", step=1, tab="diff").settled(1)
+    board.page.locator(".rl-read-both").get_by_role("button").click()
+    part_in_sight(board, "another tool")
+    # Another sample of no common group closes the second conversation, and so does another address.
+    board.go(run="agents", step=1, tab="conversation").settled(1)
+    expect(board.page.locator(".rl-conversation:visible")).to_have_count(1)
+
+
+def test_a_rollout_of_no_common_group_is_not_shown_beside(board: BoardPage) -> None:
+    board.open(run="agents", step=1, tab="conversation", pair="rollout_data_rank_0.jsonl:999").settled(1)
+    expect(board.page.locator(".rl-conversation:visible")).to_have_count(1)
+    expect(board.page).not_to_have_url(re.compile("pair="))

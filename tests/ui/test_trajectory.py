@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, WebSocketRoute, expect
 
 from tests.conversations import FAILED_SEARCHES, LOOKED_FOR, gallery_episode, repair_episode, write_agent_run
 from tests.ui.board import BoardPage
@@ -142,6 +146,39 @@ def test_words_in_a_text_that_is_not_loaded_are_found(board: BoardPage) -> None:
     board.go(run="far", tab="conversation", search=HIDDEN).settled()
     here = Trajectory(board)
     expect(here.stop("hit")).to_have_text("hit 1 of 1")
+    expect(here.root.locator("mark.current")).to_have_text(HIDDEN)
+    expect(here.root.locator("mark.current")).to_be_in_viewport()
+
+
+def test_a_text_that_comes_late_is_marked_and_shown_nothing_before(board: BoardPage) -> None:
+    """The text is held back on its way, and the list scrolls by itself meanwhile, as on a busy machine."""
+    held: list[Callable[[], None]] = []
+    late = {"holds": False}
+
+    def pass_on(route: WebSocketRoute) -> None:
+        server = route.connect_to_server()
+
+        def to_page(message: str | bytes) -> None:
+            late["holds"] = late["holds"] or (isinstance(message, str) and f"This is {HIDDEN}" in message)
+            if late["holds"]:
+                held.append(partial(route.send, message))
+            else:
+                route.send(message)
+
+        server.on_message(to_page)
+
+    board.page.route_web_socket(re.compile(".*"), pass_on)
+    query = urlencode({"run": "far", "tab": "conversation", "search": HIDDEN})
+    board.page.goto(f"{board.url}?{query}")  # not settled: what would say so is held back
+    here = Trajectory(board)
+    expect(here.stop("hit")).to_have_text("hit 1 of 1")
+    board.until(lambda: late["holds"], "the text is on its way")
+    assert here.root.locator("mark").count() == 0
+    here.list.evaluate("list => { list.scrollTop += 3 }")
+    board.page.wait_for_function("() => new Promise((resolve) => setTimeout(() => resolve(true), 300))")
+    late["holds"] = False
+    for send in held:
+        send()
     expect(here.root.locator("mark.current")).to_have_text(HIDDEN)
     expect(here.root.locator("mark.current")).to_be_in_viewport()
 

@@ -63,3 +63,18 @@ def test_a_summary_that_the_agent_did_not_use_is_not_trained(written: Written) -
     unused = [each.response for each in read(folder, "discarded")[1] if "UNUSED" in (each.response or "")]
     used = [each.response for each in read(folder)[1] if "SUMMARY" in (each.response or "")]
     assert (len(unused), len(used)) == (2, 2), "one for each step"
+
+
+def test_the_calls_of_verifiers_own_judges_are_read_with_their_verdicts(written: Written) -> None:
+    """Two judges score four rollouts at each of two steps; the strict one says "maybe" once."""
+    frame, samples = read(written("verifiers.judged"))
+    assert frame["judge_calls"].tolist() == [2.0] * 8
+    calls = [call for each in samples for call in each.judge_calls]
+    assert {(call.name, call.model) for call in calls} == {
+        ("lenient", "judge-lenient"),
+        ("strict", "judge-strict"),
+    }
+    assert {(call.prompt_tokens, call.answer_tokens) for call in calls} == {(90.0, 1.0)}
+    assert all(call.request for call in calls)
+    assert sum(call.answer == "maybe" for call in calls) == 2, "one at each step"
+    assert frame["judge_disagreement"].fillna(-1.0).tolist() == [0.0, 0.0, 1.0, -1.0] * 2

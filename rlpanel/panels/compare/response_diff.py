@@ -12,8 +12,14 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
-from rlpanel.number_text import number
-from rlpanel.panels.compare.siblings import counterpart, row_of, same_group, same_prompt, whole_group
+from rlpanel.panels.compare.siblings import (
+    counterpart,
+    rollout_labels,
+    row_of,
+    same_group,
+    same_prompt,
+    whole_group,
+)
 from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
@@ -50,6 +56,13 @@ class ResponseDiff(Viewer):
         self._kind = select_field("against", tr("Compare with"), 230)
         self._other = select_field("which", tr("Other sample"), 250)
         self._open_button = button(tr("Open sample"), self._open, visible=False)
+        self._read_button = button(
+            tr("Read both"),
+            self._read,
+            visible=False,
+            description=tr("Read both conversations beside each other, from the turn at which they part"),
+            css_classes=["rl-read-both"],
+        )
         self._pane = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",
@@ -57,7 +70,7 @@ class ResponseDiff(Viewer):
             css_classes=["rl-compare"],
         )
         self._column = pn.Column(
-            FieldRow(self._kind, self._other, self._open_button, margin=(8, 10, 0, 10)),
+            FieldRow(self._kind, self._other, self._open_button, self._read_button, margin=(8, 10, 0, 10)),
             self._pane,
             sizing_mode="stretch_both",
             scroll="y-auto",
@@ -106,34 +119,22 @@ class ResponseDiff(Viewer):
             rows = same_group(snapshot, sample)
             row, self._why = counterpart(self.context.index, snapshot, sample, rows)
             listed = rows[:MAX_CHOICES]
-            options = self._labels(listed if row in listed else np.append(listed[:-1], row), "rollout")
+            options = rollout_labels(
+                snapshot, sample, listed if row in listed else np.append(listed[:-1], row)
+            )
             chosen = self._default = snapshot.uid(row)
         elif sample is not None and kind == "step":
             by_step = same_prompt(snapshot, sample)
             near = sorted(sorted(by_step, key=lambda step: abs(step - sample.step))[:MAX_CHOICES])
-            options = self._labels(np.array([by_step[step][0] for step in near]), "step")
+            options = rollout_labels(snapshot, sample, np.array([by_step[step][0] for step in near]))
             before = max((i for i, step in enumerate(near) if step < sample.step), default=0)
             chosen = list(options.values())[before]
         wanted_kind, _, wanted = self.context.selection.diff.partition(":")
         named = wanted_kind == kind and wanted in options.values()
         self._set(self._other, options, wanted if named else chosen)
         self._other.visible = self._open_button.visible = bool(options)
+        self._read_button.visible = bool(options) and kind == "group"
         self._draw()
-
-    def _labels(self, rows: np.ndarray, name: str) -> dict[str, str]:
-        """Return uids by label; a label has the step, or the place in the group, and the reward."""
-        snapshot, sample = self.context.snapshot, self.context.sample
-        group = whole_group(snapshot, sample).tolist() if sample is not None and name == "rollout" else []
-        rewards = snapshot.number("reward") if snapshot.has_number("reward") else None
-        options: dict[str, str] = {}
-        for row, uid in zip(rows.tolist(), snapshot.uids(rows), strict=True):
-            place = group.index(row) + 1 if row in group else int(snapshot.metadata("step")[row])
-            label = tr("rollout {place:,}", place=place) if group else tr("step {place:,}", place=place)
-            if rewards is not None:
-                label += tr(" · reward {reward}", reward=number(float(rewards[row])))
-            label += tr(" · discarded") if not snapshot.alive[row] else ""
-            options[f"{label} · {uid}" if label in options else label] = uid
-        return options
 
     def _set(self, select: pn.widgets.Select, options: dict[str, str], value: str | None) -> None:
         self._updating = True
@@ -153,6 +154,11 @@ class ResponseDiff(Viewer):
         other = self._other_sample()
         if other is not None:
             self.context.selection.param.update(step=other.step, uid=other.uid, token=-1, follow=False)
+
+    def _read(self, *_: Any) -> None:
+        """Read both rollouts beside each other as conversations."""
+        if self.context.sample is not None and self._other.value:
+            self.context.read_beside(self.context.sample.uid, self._other.value)
 
     # -- drawing ---------------------------------------------------------------------------------
 

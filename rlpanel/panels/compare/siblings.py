@@ -8,6 +8,7 @@ import numpy as np
 
 from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.reward import EQUAL_WITHIN
+from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.schema import Sample
@@ -91,6 +92,26 @@ def _nearest(index: RunIndex, snapshot: Snapshot, sample: Sample, rows: np.ndarr
     if len(read) < count:
         said += tr(" among the first {read:,}", read=len(read))
     return int(read[int(np.argmax(shared))]), said
+
+
+def rollout_labels(snapshot: Snapshot, sample: Sample, rows: np.ndarray) -> dict[str, str]:
+    """Return the uids of some rollouts by label: place in the sample's group, else step; and the reward."""
+    group = whole_group(snapshot, sample).tolist()
+    rewards = snapshot.number("reward") if snapshot.has_number("reward") else None
+    options: dict[str, str] = {}
+    for row, uid in zip(np.asarray(rows, int).tolist(), snapshot.uids(np.asarray(rows, int)), strict=True):
+        step = int(snapshot.metadata("step")[row])
+        in_group = row in group
+        label = (
+            tr("rollout {place:,}", place=group.index(row) + 1)
+            if in_group
+            else tr("step {place:,}", place=step)
+        )
+        if rewards is not None:
+            label += tr(" · reward {reward}", reward=number(float(rewards[row])))
+        label += tr(" · discarded") if not snapshot.alive[row] else ""
+        options[f"{label} · {uid}" if label in options else label] = uid
+    return options
 
 
 def rollout_summary(snapshot: Snapshot, row: int) -> str:

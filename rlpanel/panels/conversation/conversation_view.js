@@ -27,6 +27,7 @@ class ConversationView {
     this.unfolded = false
     this.hidden = false
     this.sample = null
+    this.data = {} // the conversation that is drawn
     this.root = element("div", "rl-tokens rl-conversation")
     const tools = element("div", "tools")
     this.modes = element("div", "modes")
@@ -37,6 +38,13 @@ class ConversationView {
     this.outline = new TurnOutline({ go: (turn) => this.#goTurn(turn) })
     this.stops = new TurnStops({ go: (stop) => this.#goStop(stop), current: () => this.#start() })
     this.finder = this.#finder()
+    this.beside = button(
+      "beside",
+      t("Beside …"),
+      t("Read another rollout of the group beside this one, from the turn at which they part (b)"),
+      () => this.ask({ want: "pair" }),
+    )
+    this.beside.hidden = true
     this.transport = new Transport({
       begin: () => this.#begin(),
       moved: (place) => this.#play(place),
@@ -49,6 +57,7 @@ class ConversationView {
       this.finder,
       this.stops.root,
       this.transport.toggle,
+      this.beside,
       bar,
     )
     this.banner = element("div", "banner")
@@ -103,7 +112,9 @@ class ConversationView {
 
   /** Draw a new sample. */
   show() {
-    const data = this.model.data
+    const { json, ...sent } = this.model.data
+    const data = json ? { ...sent, ...JSON.parse(json) } : sent
+    this.data = data
     this.observer.disconnect()
     this.asked.clear()
     clearTimeout(this.resting)
@@ -131,18 +142,29 @@ class ConversationView {
     this.untouched = true
     this.chosen = false // whether the reader went to a turn, and did not just scroll
     this.pinned = -1
+    this.awaited = -1 // message whose hit is shown once its text has come
     this.sent = new Set() // turns that the server learnt from here, until it answers
     this.reported = this.model.turn
     this.listTraces()
     this.#shown = Number.POSITIVE_INFINITY
     this.content.classList.remove("playing")
+    this.jumped ??= 0
     this.showHits()
+    this.listOthers()
+    this.markParting()
     this.transport.show(data.score ?? null)
     for (const message of this.messages) this.observer.observe(message.node)
   }
 
   /** Show a hit of a new search: the first one behind the place where the reader is. */
   seekHit() {
+    const found = this.model.hits
+    if (found.uid !== this.data.uid) return // of a conversation that comes with the next change
+    if (!found.hits?.length && !this.hits.length) {
+      this.drawnHits = found
+      this.stops.words.textContent = found.words ?? ""
+      return
+    }
     const at = this.#start()
     const isMoved = !this.untouched
     this.showHits()
@@ -154,7 +176,7 @@ class ConversationView {
   showHits() {
     const { uid, hits = [], words = "" } = this.model.hits
     this.drawnHits = this.model.hits
-    const known = uid === this.model.data.uid
+    const known = uid === this.data.uid
     this.hits = known ? hits : []
     this.byPart = new Map()
     for (const [number, [message, part, start, end]] of this.hits.entries()) {
@@ -168,11 +190,55 @@ class ConversationView {
     this.#land()
   }
 
-  /** Draw the map with the weights of the turns in the gradient, as far as they are known. */
+  /** Draw the map with the weights of the turns in the gradient, as far as they are known; texts are painted first. */
   drawWeights() {
+    cancelAnimationFrame(this.mapping)
+    clearTimeout(this.painted)
+    this.mapping = requestAnimationFrame(() => {
+      this.painted = setTimeout(() => this.#drawMap())
+    })
+  }
+
+  #drawMap() {
     const { uid, shares = [], why = "" } = this.model.weights
-    const isOwn = uid && uid === this.model.data.uid
+    const isOwn = uid && uid === this.data.uid
     this.map.show(this.messages, this.hits, isOwn ? shares : [], isOwn ? why : "")
+    if (isOwn || this.weighed === this.data.uid || !this.messages.length) return
+    this.weighed = this.data.uid
+    this.ask({ want: "weights" })
+  }
+
+  /** Show the button for a second rollout where the group has one. */
+  listOthers() {
+    this.beside.hidden = this.model.paired || !this.model.others
+  }
+
+  /** Mark the first message that differs from the other rollout's, and go there if that was asked for. */
+  markParting() {
+    const { uid, message, words = "" } = this.model.parting
+    for (const each of this.content.querySelectorAll(".message.parting")) each.classList.remove("parting")
+    this.beside.setAttribute("aria-pressed", Boolean(uid))
+    if (!uid || uid !== this.data.uid) return
+    const node = words && this.messages[message]?.node
+    if (node) {
+      node.dataset.parting = t("The rollouts part here: {words}", { words })
+      node.classList.add("parting")
+    }
+    this.#goParting()
+  }
+
+  /** Go to the message at which the rollouts part. Return false if that was not asked for, or is done. */
+  #goParting() {
+    const { uid, message, jump } = this.model.parting
+    const found = uid === this.data.uid && this.messages[message]
+    if (!found || !jump || jump === this.jumped) return false
+    this.hidden = this.list.clientHeight === 0
+    if (this.hidden) return true // once the list has its size
+    this.jumped = jump
+    if (this.model.paired) this.untouched = false
+    else this.#choose()
+    this.#settle(found, () => found.node, 0.1)
+    return true
   }
 
   /** Hits in a part of a message: start, end and number. */
@@ -184,6 +250,7 @@ class ConversationView {
   #land() {
     this.hidden = this.list.clientHeight === 0 // in a closed tab; shown once the tab is open
     if (this.hidden) return
+    if (this.#goParting()) return
     if (this.pin >= 0) this.showPin()
     else if (!this.untouched) this.#follow()
     else if (this.model.turn) this.#goTurn(this.model.turn, true)
@@ -229,6 +296,7 @@ class ConversationView {
       this.#choose()
       this.#reveal(message)
     }
+    this.awaited = -1
     this.#settle(message, () => message.node, 0)
   }
 
@@ -239,6 +307,7 @@ class ConversationView {
       this.#choose()
       this.#reveal(message)
     }
+    this.awaited = stop.kind === "hit" ? message.index : -1
     if (stop.kind === "hit") {
       message.open(stop.hit)
       for (const mark of this.content.querySelectorAll("mark.current")) mark.classList.remove("current")
@@ -285,7 +354,7 @@ class ConversationView {
 
   /** The message in sight: the one at the playhead of a replay, or that was gone to, else the one at the top. */
   get #inSight() {
-    const event = this.model.data.score?.events[this.#shown - 1]
+    const event = this.data.score?.events[this.#shown - 1]
     if (event) return event[0]
     if (this.pinned >= 0) return this.pinned
     const { scrollTop } = this.list
@@ -324,7 +393,7 @@ class ConversationView {
 
   /** Where a replay begins: at the message in sight. */
   #begin() {
-    const { events, shown } = this.model.data.score
+    const { events, shown } = this.data.score
     const at = this.#start()
     return at < 0
       ? 0
@@ -338,7 +407,7 @@ class ConversationView {
 
   /** Let a replay go on to the end of a message that the reader went to. */
   #reveal(message) {
-    const { events = [], shown = [] } = this.model.data.score ?? {}
+    const { events = [], shown = [] } = this.data.score ?? {}
     const last = events.findLastIndex(([index]) => index === message.index)
     if (last >= 0) this.transport.reveal(shown[last])
   }
@@ -346,14 +415,14 @@ class ConversationView {
   /** Whether a replay has not come to a message yet, or to the result of one of its calls. */
   isAhead(index, call = -1) {
     if (this.#shown === Number.POSITIVE_INFINITY) return false
-    const { events } = this.model.data.score
+    const { events } = this.data.score
     const [block, result] = events[this.#shown - 1] ?? [-1, -1]
     return index > block || (index === block && call > result)
   }
 
   /** Show the events up to a place of the replay, the last of them in sight; all of them if it is null. */
   #play(place) {
-    const { events = [], shown = [], turns = [] } = this.model.data.score ?? {}
+    const { events = [], shown = [], turns = [] } = this.data.score ?? {}
     const count = place === null ? Number.POSITIVE_INFINITY : countUpTo(shown, place + 1e-6)
     if (count === this.#shown) {
       if (place !== null && !this.transport.playhead.isPlaying) this.#follow() // it was paused
@@ -425,7 +494,8 @@ class ConversationView {
 
   /** List the traces of the episode, if it has several. */
   listTraces() {
-    const { traces, data } = this.model
+    const { traces } = this.model
+    const { data } = this
     this.traces.hidden = traces.length < 2
     this.traces.replaceChildren(
       element("span", "quiet", t("Traces of this episode")),
@@ -488,7 +558,7 @@ class ConversationView {
   }
 
   ask(what) {
-    this.model.send_msg({ uid: this.model.data.uid, ...what })
+    this.model.send_msg({ uid: this.data.uid, ...what })
   }
 
   /** Ask for a part once: its HTML, or more of its text. */
@@ -500,7 +570,7 @@ class ConversationView {
   }
 
   receive(answer) {
-    if (answer.uid !== this.model.data.uid) return
+    if (answer.uid !== this.data.uid) return
     const player = this.players.get(`${answer.message}:${answer.position}`)
     if (player && (answer.address || answer.reason)) {
       player.receive(answer)
@@ -510,7 +580,9 @@ class ConversationView {
       this.asked.clear() // what is missing after an answer may be asked for again
       this.messages[answer.block]?.receive(answer)
       const { message, find, share } = this.target ?? {}
-      if (message?.index === answer.block && this.pinned === answer.block) this.#settle(message, find, share)
+      // Its hit may come with this text; the list may have scrolled by itself meanwhile.
+      const isAwaited = [this.pinned, this.awaited].includes(answer.block)
+      if (message?.index === answer.block && isAwaited) this.#settle(message, find, share)
       return
     }
     this.images.receive(answer)
@@ -542,6 +614,8 @@ class ConversationView {
     this.#stopPlayers()
     document.removeEventListener("keydown", this.onKey)
     clearTimeout(this.resting)
+    clearTimeout(this.painted)
+    cancelAnimationFrame(this.mapping)
     this.tip.hide()
   }
 
@@ -624,6 +698,7 @@ class ConversationView {
         () => {
           this.untouched = false
           this.settling = null
+          this.awaited = -1
         },
         { passive: true },
       )
@@ -631,16 +706,21 @@ class ConversationView {
       this.list.addEventListener(name, () => this.transport.playhead.pause(), { passive: true })
     // Keys of the page while the conversation is in sight.
     this.onKey = (event) => {
+      const isPair = event.key === "b" && !this.beside.hidden
       const [kind] = Object.entries(STOPS).find(([, { key }]) => key === event.key.toLowerCase()) ?? []
-      if (!kind || event.ctrlKey || event.metaKey || event.altKey || this.list.clientHeight === 0) return
+      if (!(kind || isPair) || event.ctrlKey || event.metaKey || event.altKey || this.list.clientHeight === 0) return
       if (
         event
           .composedPath()
           .some((node) => node.matches?.("input, textarea, select, dialog, [contenteditable]"))
       )
         return
+      // Of two conversations beside each other, the one that has the focus has the keys; else the first one.
+      const focused = event.composedPath().find((node) => node.classList?.contains("rl-conversation"))
+      if (!isPair && (focused ? focused !== this.root : this.model.paired)) return
       event.preventDefault()
-      this.stops.walk(kind, event.shiftKey ? -1 : 1)
+      if (isPair) this.beside.click()
+      else this.stops.walk(kind, event.shiftKey ? -1 : 1)
     }
     document.addEventListener("keydown", this.onKey)
   }
@@ -663,6 +743,8 @@ export function render({ model }) {
     turn: () => view.showTurn(),
     traces: () => view.listTraces(),
     weights: () => view.drawWeights(),
+    others: () => view.listOthers(),
+    parting: () => view.markParting(),
     mode: () => {
       view.color()
       view.showPin()

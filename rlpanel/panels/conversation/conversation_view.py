@@ -6,6 +6,7 @@ the browser asks for the rest, for the HTML of Markdown, for images and for play
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Executor
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ import param
 from rlpanel.board_url import SCALES
 from rlpanel.errors import FilterError
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.conversation.blocks import MessageBlock
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.hits import Hit, hits_of
 from rlpanel.panels.conversation.safe_markdown import markdown_html
@@ -74,7 +76,7 @@ def unplayed(medium: Medium) -> str:
 class ConversationComponent(Component):
     """JavaScript component that draws one packed conversation. Use it through `ConversationView`."""
 
-    data = param.Dict(default={}, doc="The conversation as `pack_conversation` returns it.")
+    data = param.Dict(default={}, doc="The conversation as `sent_conversation` returns it.")
     mode = param.Selector(default="text", objects=list(MODES), doc="How texts are shown.")
     metric = param.String(default="log_ratio", doc="Requested metric; it may be missing in the sample.")
     token = param.Integer(default=-1, doc="Index of the pinned token; -1 for none.")
@@ -86,6 +88,15 @@ class ConversationComponent(Component):
     turn = param.Integer(default=0, doc="Turn to show, from 1; 0 for the beginning, or the first hit.")
     find = param.String(default="", doc="What the reader looks for in this conversation.")
     weights = param.Dict(default={}, doc="Shares of the turns in the gradient, as of `ConversationView`.")
+    others = param.Integer(default=0, doc="Number of other rollouts of the group.")
+    paired = param.Boolean(
+        default=False, doc="Whether it stands beside another conversation, which has the keys."
+    )
+    parting = param.Dict(
+        default={},
+        doc="`uid`, position of the first `message` that differs from the other rollout's, `words` for how, "
+        "and `jump`, a number that changes when the view shall scroll there.",
+    )
     hits = param.Dict(default={}, doc="Uid of the conversation, its `hits`, and `words`: why there are none.")
 
     _esm = read_assets(*_SCRIPTS)
@@ -140,6 +151,11 @@ class ConversationView(pn.viewable.Viewer):
     )
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
     trace = param.String(default="", doc="Uid of the trace that was clicked.")
+    others = param.Integer(default=0, doc="Number of other rollouts of the group.")
+    paired = param.Boolean(default=False, doc="Whether it stands beside another conversation.")
+    parting = param.Dict(default={}, doc="Where another rollout parts, as of `ConversationComponent`.")
+    pairs = param.Integer(default=0, doc="Counter of the requests for another rollout beside it.")
+    drawn = param.String(default="", doc="Uid of the sample that the browser has painted.")
     opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")
 
     #: Called with the sample, one of its images, whether it is wanted in full size, and a function that takes
@@ -157,7 +173,7 @@ class ConversationView(pn.viewable.Viewer):
         self._formatting: BackgroundTask[dict[str, Any] | None] = BackgroundTask(self._on_formatted, pool)
         self._formats = False
         self._component = ConversationComponent(
-            data=self._packed.payload,
+            data=sent_conversation(self._packed.payload),
             mode=self.mode,
             metric=self.metric,
             token=self.token,
@@ -167,13 +183,14 @@ class ConversationView(pn.viewable.Viewer):
             scales=self.scales,
             turn=self.turn or 0,
             hits=self._hits(),
+            paired=self.paired,
             sizing_mode="stretch_both",
         )
         self._component.link(
             self, bidirectional=True, metric="metric", token="token", mode="mode", find="find", scale="scale"
         )
         self._component.on_message(self._on_message)
-        for name in ("traces", "weights"):
+        for name in ("traces", "weights", "others", "parting"):
             self.param.watch(lambda event: setattr(self._component, event.name, event.new), name)
         self.param.watch(
             self._update_component,
@@ -182,6 +199,11 @@ class ConversationView(pn.viewable.Viewer):
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._component
+
+    @property
+    def blocks(self) -> list[MessageBlock]:
+        """Messages of the shown conversation."""
+        return self._packed.blocks
 
     @property
     def turns(self) -> int:
@@ -198,11 +220,13 @@ class ConversationView(pn.viewable.Viewer):
     def _update_component(self, *events: param.parameterized.Event) -> None:
         values: dict[str, Any] = {"dark": self.dark, "scales": self.scales, "turn": self.turn or 0}
         changed = {event.name for event in events}
-        if changed & {"sample", "pad_token", "kl_estimator"}:
+        is_other = bool(changed & {"sample", "pad_token", "kl_estimator"})
+        if is_other:
             self._packed = self._pack()
-            values["data"] = self._packed.payload
         if changed - {"dark", "scales", "turn"}:
-            values["hits"] = self._hits()
+            values["hits"] = self._hits()  # before the texts, so that they are drawn once
+        if is_other:
+            values["data"] = sent_conversation(self._packed.payload)
         self._component.param.update(**values)
 
     def _hits(self) -> dict[str, Any]:
@@ -231,6 +255,10 @@ class ConversationView(pn.viewable.Viewer):
                 self.param.update(token=int(asked["token"]), opened=self.opened + 1)
             elif asked.get("want") == "turn":
                 self.param.update(turn=int(asked["turn"]) or None, chosen=asked.get("chosen") is True)
+            elif asked.get("want") == "pair":
+                self.pairs += 1
+            elif asked.get("want") == "weights":
+                self.drawn = self.sample.uid
             elif asked.get("want") == "trace":
                 self.trace = next(uid for uid, _ in self.traces if uid == asked["trace"])
             elif asked.get("want") == "image":
@@ -295,6 +323,17 @@ class ConversationView(pn.viewable.Viewer):
             return
         send = self._component.send
         self.find_medium(sample, medium, (message, position), lambda found: send(answer | found))
+
+
+def sent_conversation(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a payload with its blocks and its score as one JSON text.
+
+    Bokeh encodes nested values one by one: four times as long as the whole text takes, for 1,000 turns.
+    """
+    if not payload:
+        return payload
+    parts = {name: payload[name] for name in ("blocks", "score")}
+    return {**payload, **dict.fromkeys(parts), "json": json.dumps(parts, ensure_ascii=False, allow_nan=False)}
 
 
 def _part_answer(packed: PackedConversation, block: int, part: str, length: int) -> dict[str, Any]:

@@ -21,10 +21,11 @@ function placesOf(shown, texts) {
   return found
 }
 
-/** Return each hit's text and number; hits are [start, end, number] in characters. */
+/** Return each hit's text and number, as far as it was sent; hits are [start, end, number] in characters. */
 function textsOf(part, hits) {
   const units = unitsOf(part.text)
-  return hits.map(([start, end, number]) => [part.text.slice(units(start), units(end)), number])
+  const texts = hits.map(([start, end, number]) => [part.text.slice(units(start), units(end)), number])
+  return texts.filter(([text]) => text) // an empty text stands everywhere
 }
 
 /** Mark hits in a node that shows the beginning of a text. Return false if one is missing in a formatted text. */

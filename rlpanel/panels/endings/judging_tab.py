@@ -50,7 +50,7 @@ class JudgingView(Component):
             if sample is None or shown != sample.uid or not isinstance(at, int) or at < 0:
                 return
             if kind == "call":
-                call = sample.judge_calls[at]
+                call = _calls(sample)[at]
                 request = [[escape_invisible(role), _sent(text)] for role, text in call.request]
                 texts = {"request": request, "answer": _sent(call.answer), "verdict": _sent(call.verdict)}
             else:
@@ -93,11 +93,22 @@ def payload(sample: Sample | None) -> dict[str, Any]:
     """Return what the view shows before a card is opened."""
     if sample is None:
         return {"cards": [], "outputs": [], "words": {}}
-    calls = sample.judge_calls
+    calls = _calls(sample)
     outputs = [[escape_invisible(name), len(text)] for name, text in sample.verifier.items()]
     nothing = tr("No judge call and no output of a verifier is logged for this sample.")
     words = {"uid": sample.uid, "summary": summary(calls), "missing": "" if calls or outputs else nothing}
     return {"cards": [card_of(call) for call in calls], "outputs": outputs, "words": words}
+
+
+def _calls(sample: Sample) -> tuple[JudgeCall, ...]:
+    """Return the calls of judges, and after them their texts that are logged by name without a call."""
+    known = {call.answer for call in sample.judge_calls}
+    texts = (
+        JudgeCall(name=name, answer=text, verdict_logged=False)
+        for name, text in sample.judge.items()
+        if text not in known
+    )
+    return (*sample.judge_calls, *texts)
 
 
 def card_of(call: JudgeCall) -> dict[str, Any]:
@@ -116,7 +127,7 @@ def card_of(call: JudgeCall) -> dict[str, Any]:
         "name": escape_invisible(call.name),
         "model": escape_invisible(call.model if call.model != call.name else ""),
         "state": state,
-        "verdict": _head(call.verdict) if call.verdict else tr("no verdict"),
+        "verdict": _head(call.verdict) if call.verdict else _no_verdict(call),
         "score": number(call.score) if math.isfinite(call.score) else "",
         "error": _head(call.error),
         "facts": facts,
@@ -125,6 +136,10 @@ def card_of(call: JudgeCall) -> dict[str, Any]:
         "messages": len(call.request),
         "long": len(call.verdict) > HEAD_CHARS,
     }
+
+
+def _no_verdict(call: JudgeCall) -> str:
+    return tr("no verdict") if call.verdict_logged else tr("verdict not logged")
 
 
 def summary(calls: tuple[JudgeCall, ...]) -> str:

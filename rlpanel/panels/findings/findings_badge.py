@@ -27,6 +27,7 @@ from rlpanel.panels.findings.findings_popup import (
     OpenedFinding,
     finding_json,
 )
+from rlpanel.panels.investigations.claim_writer import ClaimWriter
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
@@ -62,7 +63,10 @@ class FindingsBadge:
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
         self.popup = FindingsPopup(visible=context.index is not None, css_classes=["rl-findings"])
-        self.opened = OpenedFinding(visible=False, css_classes=["rl-opened-finding"])
+        self._claims = ClaimWriter(context, self._show_claimed)
+        self.opened = OpenedFinding(
+            visible=False, writes=not context.read_only, css_classes=["rl-opened-finding"]
+        )
         self.current = CurrentFindings(css_classes=["rl-current-findings"])
         for component in (self.popup, self.opened, self.current):
             component.on_message(self._on_click)
@@ -145,6 +149,9 @@ class FindingsBadge:
                 self.context.selection.finding = ""
             elif finding is not None and choice == "python":
                 self.opened.send({"copy": finding_cell(self.context, finding)})
+            elif finding is not None and choice == "claim":
+                self.opened.claimed = {"key": key, "said": tr("Writing …")}
+                self._claims.finding(finding.rule, finding.subject, finding.sentence)
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
             elif finding is not None and choice == "bisect":
@@ -156,6 +163,9 @@ class FindingsBadge:
                 show_affected(self.context, finding)
             elif finding is not None and choice in get_args(StepChoice):
                 self._open(finding, choice)
+
+    def _show_claimed(self, said: str) -> None:
+        self.opened.claimed = {**self.opened.claimed, "said": said}
 
     def _mark(self, *_: Any) -> None:
         """Shade the steps of the opened finding, and show its line."""

@@ -59,6 +59,8 @@ class OpenedFinding(Component):
 
     finding = param.Dict(default={}, doc="The opened finding as a JSON object; empty for none.")
     step = param.Integer(default=None, allow_None=True, doc="The selected step.")
+    writes = param.Boolean(default=False, doc="Whether claims can be written on this board.")
+    claimed = param.Dict(default={}, doc="`key` of the finding that was claimed last, and what was `said`.")
 
     _esm = read_assets(
         "panels/ui/dom.js",

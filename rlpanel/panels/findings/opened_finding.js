@@ -18,13 +18,20 @@ export function render({ model }) {
     const python = link("step python", "py", t("Copy the notebook cell that loads the finding"), () =>
       open(finding.key, "python"),
     )
-    line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step), python)
+    const claim = link("step claim", t("claim"), t("Write this finding into the run's investigation"), () =>
+      open(finding.key, "claim"),
+    )
+    claim.hidden = !model.writes
+    const { key, said = "" } = model.claimed
+    const words = element("span", "claimed", key === finding.key ? said : "")
+    words.setAttribute("role", "status")
+    line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step), claim, python, words)
   }
   model.on("msg:custom", async (message) => {
     await copy(message.copy)
     showCopied(line.querySelector(".python"))
   })
-  model.on(["finding", "step"], draw)
+  model.on(["finding", "step", "claimed"], draw)
   draw()
   return line
 }

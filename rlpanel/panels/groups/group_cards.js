@@ -36,7 +36,13 @@ function makeCard(model, card) {
   // A rollout of an agent has a row, with a few lines of its text; another sample has all of it.
   if (card.lines) item.append(...card.lines.map(makeLine))
   else item.append(element("p", "", card.response))
-  return item
+  const box = element("div", "card-box")
+  const words = t("Read its conversation beside that of the selected sample, from the turn at which they part")
+  box.append(
+    item,
+    button("beside", t("beside ⇥"), words, () => model.send_msg({ beside: card.uid })),
+  )
+  return box
 }
 
 export function render({ model }) {
@@ -48,7 +54,7 @@ export function render({ model }) {
     fit.innerHTML = model.fit
   }
   const markChosen = () => {
-    for (const item of box.children) {
+    for (const item of box.querySelectorAll(".card")) {
       item.classList.toggle("chosen", item.dataset.uid === model.chosen)
       item.setAttribute("aria-pressed", item.dataset.uid === model.chosen)
     }

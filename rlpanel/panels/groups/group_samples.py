@@ -80,9 +80,15 @@ class GroupSamples(Component):
         self.param.watch(self._draw, "active")
 
     def receive(self, message: Any) -> None:
-        """Select the sample whose uid the browser sends."""
-        if isinstance(message, str) and any(card["uid"] == message for card in self.cards):
-            self.context.choose_sample(message)
+        """Select the sample whose uid the browser sends, or read it beside the selected one."""
+        beside = isinstance(message, dict)
+        uid, sample = message.get("beside") if beside else message, self.context.sample
+        if not isinstance(uid, str) or all(card["uid"] != uid for card in self.cards):
+            return
+        if not beside:
+            self.context.choose_sample(uid)
+        elif sample is not None and uid != sample.uid:
+            self.context.read_beside(sample.uid, uid)
 
     def _draw(self, *_: Any) -> None:
         context, sample = self.context, self.context.sample

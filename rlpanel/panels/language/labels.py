@@ -45,6 +45,12 @@ def tr(text: str, /, **values: object) -> str:
     return shown.format(**values) if values else shown
 
 
+def said(text: str) -> str:
+    """Return a sentence of a room without a language (`rlpanel.texts.said.Said`) in the current language."""
+    template = getattr(text, "template", None)
+    return text if template is None else tr(template, **getattr(text, "values", {}))
+
+
 def tr_html(text: str, /, **values: object) -> Markup:
     """Return a label that holds HTML; each value is escaped unless it is `Markup`.
 

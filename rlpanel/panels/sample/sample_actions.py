@@ -11,6 +11,7 @@ import param
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.python_cell import sample_cell
+from rlpanel.panels.investigations.claim_writer import ClaimWriter
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import SAMPLE, Context
@@ -32,12 +33,14 @@ class SampleActions(Component):
     used = param.List(default=[], item_type=str, doc="Tags used in this run, as suggestions.")
     fixed = param.Boolean(default=False, doc="Whether the tag and note cannot be changed.")
     whole = param.Boolean(default=False, doc="Whether the sample has the whole page.")
+    claimed = param.String(default="", doc="What came of the last claim.")
     failure = param.String(default="", doc="Error message if the note could not be saved.")
 
     _esm = read_assets(
         "panels/ui/dom.js",
         "panels/ui/closing.js",
         "panels/export/download.js",
+        "panels/sample/quotation.js",
         "panels/sample/sample_actions.js",
     )
     _stylesheets = [theme.TARGETS, read_assets("panels/sample/sample_actions.css")]
@@ -50,6 +53,7 @@ class SampleActions(Component):
         self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(
             self._on_page, context.threads.views
         )
+        self._claims = ClaimWriter(context, lambda said: setattr(self, "claimed", said))
         context.param.watch(self._show, ["sample", "notes_version"])
         context.selection.param.watch(self._show_size, "page")
         self._show_size()
@@ -86,10 +90,19 @@ class SampleActions(Component):
             self._context.toggle_sample()
         elif message.get("do") == "hold":
             self._stop_following(str(message.get("uid", "")))
+        elif message.get("do") == "claim":
+            self._claim(message.get("uid"), message.get("text"), message.get("sentence"))
         elif message.get("do") == "leave":
             texts = [text for name in ("uid", "tag", "note") if isinstance(text := message.get(name), str)]
             if len(texts) == 3:
                 self._save_note(*texts)
+
+    def _claim(self, uid: Any, text: Any, sentence: Any) -> None:
+        """Write what was selected in the shown sample into the run's report."""
+        sample = self._context.sample
+        if sample is not None and uid == sample.uid and isinstance(text, str) and isinstance(sentence, str):
+            self.claimed = tr("Writing …")
+            self._claims.quotation(sample.uid, text, sentence)
 
     def _copy(self, field: Any) -> None:
         sample = self._context.sample

@@ -72,6 +72,9 @@ class Selection(param.Parameterized):
     diff = param.String(
         default="", doc="Kind of text that Diff shows beside the response, and its uid behind a colon."
     )
+    pair = param.String(
+        default="", doc="Uid of the rollout that the conversation shows beside the sample; empty for none."
+    )
     explain = param.String(
         default="", doc="Question of the page Explain, and what it needs behind a colon; empty: by the page."
     )
@@ -367,6 +370,12 @@ class Context(param.Parameterized):
         except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
         self.selection.param.update(uid=uid, follow=False, token=-1, **step)
+
+    def read_beside(self, uid: str, other: str) -> None:
+        """Open a sample's conversation with another rollout of its group beside it, where the two part."""
+        self.selection.param.update(
+            uid=uid, follow=False, token=-1, turn=None, tab="conversation", pair=other
+        )
 
     def toggle_sample(self) -> None:
         """Give the sample the whole page, or return to the page before."""

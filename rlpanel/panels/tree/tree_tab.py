@@ -16,7 +16,7 @@ from rlpanel.analysis.replay_clock import replay_clock
 from rlpanel.analysis.rollout_tree import BRANCH, COMPACTION, KINDS, RETRY, ROOT, SUB_AGENT, TURN
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.language.labels import marked, tr, trn
+from rlpanel.panels.language.labels import marked, said, tr, trn
 from rlpanel.panels.replay.replay_score import replay_score
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
@@ -138,7 +138,7 @@ class TreeTab(Viewer):
             nodes=[node_row(each) for each in found.nodes],
             head={
                 "summary": summary(found.nodes),
-                "remarks": [escape_invisible(each) for each in found.remarks],
+                "remarks": [escape_invisible(said(each)) for each in found.remarks],
                 "kinds": {kind: tr(label) for kind, label in KIND_LABELS.items()},
             },
             score=tree_score(found),

@@ -67,6 +67,8 @@ def _fields(row: dict[str, Any], weights: Mapping[str, float]) -> Iterator[tuple
     for key, value in row.items():
         if key == "completion":
             yield "response", value
+        elif key == "judge" and isinstance(value, str):
+            yield "judge_text", value
         elif key in scores:
             yield f"rewards/{key}", value
         else:

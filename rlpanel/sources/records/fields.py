@@ -34,6 +34,7 @@ from rlpanel.sources.records.field_values import (
     step_number,
 )
 from rlpanel.sources.records.json_parser import MAX_KEYS, NESTED, to_float_array, to_python
+from rlpanel.sources.records.judge_texts import calls_in, may_judge
 from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import find_messages, messages_text, read_items, response_text
 from rlpanel.sources.records.path_numbers import is_eval, rank_of
@@ -81,6 +82,7 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     record = Record(step=step_number(step))
     taker_of = (_FULL if full else _LEAN).get
     others: list[tuple[str, Any]] = []
+    judged: list[tuple[str, Any]] = []
     for key, value in fields:
         take = taker_of(key)
         try:
@@ -90,6 +92,8 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
                 _unknown(record, key, value, full=full)
                 if type(value) in NESTED and value is not None:
                     others.append((key, value))
+                if may_judge(key, value):
+                    judged.append((key, value))
         except (ValueError, RecursionError) as error:
             if key in _SHARED_NAMES and isinstance(error, ValueError):
                 _unknown(record, key, value, full=full)
@@ -108,6 +112,8 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
         record.unfit = take_token_lists(others, int(tokens), record.arrays, full=full)
     if record.conversation:
         join_conversation(record, full=full)
+    if judged:
+        _add_judges(record, judged)
     if record.agent is not None:
         _add_agent_columns(record)
     return record
@@ -146,6 +152,18 @@ def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
     if record.conversation:
         join_conversation(record, full=False)
     return record.texts
+
+
+def _add_judges(record: Record, judged: list[tuple[str, Any]]) -> None:
+    """Add the calls of judges that a reward function logs by names of its own, unless calls are logged."""
+    if record.agent is not None and record.agent.judge_calls:
+        return
+    try:
+        calls = calls_in(judged)
+    except (ValueError, RecursionError):
+        return  # the values stay as they are logged
+    if calls:
+        record.agent_fields().judge_calls = calls
 
 
 def _add_agent_columns(record: Record) -> None:

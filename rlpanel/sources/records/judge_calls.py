@@ -136,6 +136,7 @@ def _call(item: Any, name: str) -> JudgeCall:
         cost=_number(parts, _COSTS),
         seconds=_number((item, response), _SECONDS),
         error="" if error is None or error is False else _text(error),
+        verdict_logged=item.get("verdict_logged") is not False,
     )
 
 
