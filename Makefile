@@ -90,7 +90,7 @@ integration: .venv/dev.stamp .venv/tornado.stamp browser
 ui: .venv/dev.stamp browser
 	$(TIMED) $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/ui
 
-# All tests that make examples, with ten times as many, and the tests that are marked as slow; together they take about as long as
+# All tests that make examples, with twenty times as many, and the tests that are marked as slow; together they take about as long as
 # `make test`.
 slow: .venv/dev.stamp .venv/tornado.stamp browser
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m hypothesis --hypothesis-profile many \

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # loaded modules, so CI's examples can still differ between workers.
 settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile("many", max_examples=200, deadline=None, derandomize=True)
-settings.register_profile("quick", max_examples=20, deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("quick", max_examples=10, deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

@@ -113,7 +113,7 @@ def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
 
 def test_links_to_a_run_named_by_a_number(board: BoardPage) -> None:
     """A step that is not there shows the nearest; a link typed by hand may hold question marks."""
-    board.open(run="123", step=140)
+    board.go(run="123", step=140)
     said = board.page.get_by_text("step 140 is not in this run; step 100 is the nearest")
     expect(said.first).to_be_visible()
     expect(board.settled(100).badge).to_contain_text("123")

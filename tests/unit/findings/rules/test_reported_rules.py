@@ -150,6 +150,9 @@ LARGER = {
     "truth_changed": {"prompts": 60},
     "missing_as_zero": {"groups": 24},
 }
+#: Rules that find their effect in the usual size only; all others find it in a quarter of the samples.
+USUAL = {*LARGER, "sum_changes"}
+QUARTER = {"steps": 24, "groups": 4}
 
 
 def look(folder: Path, kind: type[Breakage], **larger: float) -> tuple[Simulation, list[Finding]]:
@@ -163,7 +166,22 @@ def look(folder: Path, kind: type[Breakage], **larger: float) -> tuple[Simulatio
 
 @pytest.mark.parametrize("rule", REPORTED)
 def test_a_rule_finds_what_a_report_describes_from_its_step_on(tmp_path: Path, rule: str) -> None:
-    made, found = look(tmp_path / "run", REPORTED[rule], **LARGER.get(rule, {}))
+    kind = REPORTED[rule]
+    quarter = (
+        {} if rule in USUAL else {name: size for name, size in QUARTER.items() if name not in kind.setup}
+    )
+    assert_finds_from_its_step_on(tmp_path, rule, **(quarter | LARGER.get(rule, {})))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", sorted(REPORTED.keys() - USUAL))
+def test_a_rule_finds_it_in_a_run_of_the_usual_size(tmp_path: Path, rule: str) -> None:
+    assert_finds_from_its_step_on(tmp_path, rule)
+
+
+def assert_finds_from_its_step_on(tmp_path: Path, rule: str, **sizes: float) -> None:
+    """Check the first finding of a rule in a run that breaks it."""
+    made, found = look(tmp_path / "run", REPORTED[rule], **sizes)
     (first,) = [each for each in found if each.rule == rule][:1]
     assert first.onset is not None
     assert abs(first.onset - made.step_of(made.onset)) <= REPORTED[rule].late
