@@ -179,8 +179,10 @@ def _uncovered(runs: list[_Run], size: int, most: int) -> Iterator[_Run]:
     """Yield the heaviest sequences, without those most of whose tokens lie in heavier ones."""
     covered, found = np.zeros(size, bool), 0
     for run in runs:
+        if found == most:
+            return
         at = _covered(run.starts, len(run.codes))
-        if covered[at].mean() <= _COVERED and found < most:
+        if covered[at].mean() <= _COVERED:
             covered[at] = True
             found += 1
             yield run
