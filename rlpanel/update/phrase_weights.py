@@ -102,7 +102,7 @@ def phrase_weights(
     found = _searched(batch, chosen)
     size = np.abs(pushes[found.at]).astype(np.float64)
     runs: list[_Run] = []
-    # A sequence of several samples is one of such a sequence that is a token shorter, and of the one after it.
+    # Two sequences that several samples have, with all but a token in common, make one that is longer.
     shorter = _Sequences(np.arange(len(found.at)), found.code)
     for length in range(SHORTEST, LONGEST + 1):
         shorter = _longer(found, shorter)
@@ -132,7 +132,9 @@ def _searched(batch: UpdateBatch, chosen: np.ndarray) -> _Searched:
     code = batch.token[at].astype(np.int64)
     # A special token ends a turn; a phrase does not go beyond it.
     special = np.zeros(len(batch.tokens), bool)
-    special[[at for at, text in enumerate(batch.tokens) if text[:1] in ("<", "[") and is_special(text)]] = True
+    special[[at for at, text in enumerate(batch.tokens) if text[:1] in ("<", "[") and is_special(text)]] = (
+        True
+    )
     words = ~special[code]
     at, sample, code = at[words], sample[words], code[words]
     follows = np.zeros(len(at), bool)
