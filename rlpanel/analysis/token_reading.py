@@ -21,12 +21,11 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.compute import token_values
-from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, Locator, Record
 from rlpanel.store.backlog.task_processes import in_processes
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import file_order
+from rlpanel.store.query.fetch_sample import file_order, native_lines
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds between two progress results.
@@ -179,8 +178,8 @@ def _read(places: _Places, reader: Callable[[str], Any], *, arrays: bool) -> Ite
         for first in range(start, start + count, _AT_ONCE):
             locators = places.locator[first : min(first + _AT_ONCE, start + count)]
             lines: Iterator[bytes | None] = itertools.repeat(None, len(locators))
-            if not arrays and isinstance(file, JsonlFile) and isinstance(file.adapter, Native):
-                lines = file.many_lines(locators)
+            if not arrays:
+                lines = native_lines(file, locators)
             for at, (locator, line) in enumerate(zip(locators, lines, strict=True), start=first):
                 found = _of_line(line) if line is not None else None
                 found = found or _of_record(partial(file.fetch, locator), arrays=arrays)
