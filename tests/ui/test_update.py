@@ -79,6 +79,21 @@ def test_a_click_selects_the_sample_and_a_dimension_lists_its_values(board: Boar
     expect(page).to_have_url(re.compile("filter=response"))
 
 
+def test_phrases_are_counted_in_the_next_steps_on_demand(board: BoardPage) -> None:
+    board.go(run="tools", page="update", step=15)
+    page = board.page
+    expect(page.locator(".rl-update-next")).to_be_hidden()
+    page.locator(".rl-update-bar").get_by_role("tab", name="phrase", exact=True).click()
+    expect(page.locator(".rl-update-rows .titles")).not_to_contain_text("sum")  # shares may overlap
+    page.locator(".rl-update-next button").click()
+    expect(page.locator(".rl-update-next-words")).to_contain_text("from step 16 to 20")
+    expect(page.locator(".rl-update-next-words")).to_contain_text("rank correlation")
+    expect(page.locator(".rl-update-rows .titles")).to_contain_text("next steps")
+    board.go(run="hack", page="update", step=10)  # this run logs no tokens
+    expect(page.locator(".rl-update-tree rect.sample").first).to_be_visible()
+    expect(page.locator(".rl-update-next")).to_be_hidden()
+
+
 def test_the_constants_of_a_loss_are_in_the_address(board: BoardPage) -> None:
     board.go(run="tools", page="update", step=22)
     page = board.page
