@@ -51,7 +51,7 @@ def runs(root: Path) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_shows_what_carried_the_update(board: BoardPage, theme: str) -> None:
-    board.go(run="tools", page="update", step=22, theme=theme)
+    board.open(run="tools", page="update", step=22, theme=theme)  # a theme is taken when a page loads
     page = board.page
     expect(page.locator(".rl-update-head h3")).to_contain_text("samples carry half of the update")
     expect(page.locator(".rl-update-tree rect.sample").first).to_be_visible()
