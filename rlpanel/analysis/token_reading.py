@@ -259,7 +259,7 @@ def _between(array: bytes, comma: bytes) -> list[str] | None:
         if not array.startswith(b'["') or array.count(b'"') != 2 * len(pieces):
             return None
         return list(map(_unescaped, pieces)) if b"\\" in array else pieces
-    except ValueError:  # bytes or an escape that are no character
+    except ValueError:  # bytes or an escape without a character
         return None
 
 
