@@ -312,7 +312,9 @@ def _of_tokens(
     size = len(batch.tokens) + 1
     weight, net, tokens, left = _sums_by_text(batch, pushes, size)
     change = np.zeros(size)
-    for chunk in _chunks(batch.size) if batch.new is not None and batch.old is not None else ():
+    for chunk in _chunks(batch.size):
+        if batch.new is None or batch.old is None:
+            break
         moved = batch.new[chunk] - batch.old[chunk]
         moved *= batch.mask[chunk]
         if not np.isfinite(moved.sum()):
@@ -374,6 +376,7 @@ def _sums_by_text(
     That is the sum over groups and codes of the absolute value of each one's pushes, of known texts.
     """
     ends = np.concatenate([np.flatnonzero(np.diff(batch.group)) + 1, [len(batch)]])
+    every = np.arange(size)
     up, down, tokens, left, first = np.zeros(size), np.zeros(size), np.zeros(size), 0.0, 0
     for end in ends.tolist():
         part = slice(int(batch.starts[first]), int(batch.starts[end]))
@@ -382,8 +385,8 @@ def _sums_by_text(
         # Tokens outside of the loss have no push: as tokens without a text, they count nowhere.
         code *= batch.mask[part]
         few = len(code) < size // 8
-        present, at = np.unique(code, return_inverse=True) if few else (slice(None), code)
-        count = len(present) if few else size
+        present, at = np.unique(code, return_inverse=True) if few else (every, code)
+        count = len(present)
         tokens[present] += np.bincount(at, minlength=count)
         if not push.any():
             continue
@@ -393,7 +396,7 @@ def _sums_by_text(
         up[present] += raised
         down[present] += lowered
         both = raised + lowered
-        left += float(np.abs(both[present > 0] if few else both[1:]).sum())
+        left += float(np.abs(both[present > 0]).sum())
     return up - down, up + down, tokens, left
 
 

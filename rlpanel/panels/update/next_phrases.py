@@ -49,7 +49,7 @@ class NextPhrases(Viewer):
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def show(self, rows: np.ndarray, phrases: Sequence[WeightRow]) -> None:
+    def show_phrases(self, rows: np.ndarray, phrases: Sequence[WeightRow]) -> None:
         """Take the phrases of another update, whose samples are ``rows``; none hides the button."""
         self._work.stop()
         self._rows, self._phrases, self._found = rows, list(phrases), None

@@ -265,7 +265,9 @@ class UpdatePage(Viewer):
         names = [name for name in dict.fromkeys(row.dimension for row in rows) if name != "prompt"]
         self._dimension = self._dimension if self._dimension in names else next(iter(_first(names)), "")
         if study.batch is not None:
-            self.next.show(study.batch.rows, [row for row in rows if row.dimension == "phrase"][:_ROWS])
+            self.next.show_phrases(
+                study.batch.rows, [row for row in rows if row.dimension == "phrase"][:_ROWS]
+            )
         self.bar.tabs = [{"key": name, "title": dimension_title(name)} for name in names]
         self._show_rows()
 
