@@ -376,7 +376,6 @@ def _sums_by_text(
     That is the sum over groups and codes of the absolute value of each one's pushes, of known texts.
     """
     ends = np.concatenate([np.flatnonzero(np.diff(batch.group)) + 1, [len(batch)]])
-    every = np.arange(size)
     up, down, tokens, left, first = np.zeros(size), np.zeros(size), np.zeros(size), 0.0, 0
     for end in ends.tolist():
         part = slice(int(batch.starts[first]), int(batch.starts[end]))
@@ -384,9 +383,12 @@ def _sums_by_text(
         push, code = pushes[part], _codes(batch, part)
         # Tokens outside of the loss have no push: as tokens without a text, they count nowhere.
         code *= batch.mask[part]
-        few = len(code) < size // 8
-        present, at = np.unique(code, return_inverse=True) if few else (every, code)
-        count = len(present)
+        at, count = code, size
+        present: np.ndarray | slice = slice(None)
+        known: np.ndarray | slice = slice(1, None)
+        if len(code) < size // 8:
+            present, at = np.unique(code, return_inverse=True)
+            count, known = len(present), present > 0
         tokens[present] += np.bincount(at, minlength=count)
         if not push.any():
             continue
@@ -396,7 +398,7 @@ def _sums_by_text(
         up[present] += raised
         down[present] += lowered
         both = raised + lowered
-        left += float(np.abs(both[present > 0]).sum())
+        left += float(np.abs(both[known]).sum())
     return up - down, up + down, tokens, left
 
 
