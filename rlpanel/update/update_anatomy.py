@@ -387,8 +387,8 @@ def _sums_by_text(
         present: np.ndarray | slice = slice(None)
         known: np.ndarray | slice = slice(1, None)
         if len(code) < size // 8:
-            present, at = np.unique(code, return_inverse=True)
-            count, known = len(present), present > 0
+            codes, at = np.unique(code, return_inverse=True)
+            count, present, known = len(codes), codes, codes > 0
         tokens[present] += np.bincount(at, minlength=count)
         if not push.any():
             continue
