@@ -88,7 +88,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Readable texts.
     "texts": (),
     # Explanations and rules.
-    "analysis": ("sources/records", "texts", "metrics/*", "store/*"),
+    "analysis": ("sources/records", "sources/readers", "texts", "metrics/*", "store/*"),
     "drift": ("sources/records", "metrics/*", "store/*"),
     "update": ("sources/records", "texts", "metrics/*", "store/*", "drift", "findings/engine", "lint"),
     "findings/engine": ("metrics/*", "store/*", "analysis"),

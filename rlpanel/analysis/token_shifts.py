@@ -8,13 +8,13 @@ share no samples. The t value is turned into a normal deviate (Wallace 1959, see
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rlpanel.analysis.difference import normal_of_t, threshold
-from rlpanel.analysis.followed_tokens import read_tokens
+from rlpanel.analysis.token_reading import SampleTokens, fold_tokens
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import detect, read_piece
@@ -97,18 +97,11 @@ def token_shifts(
     steps = snapshot.metadata("step")[both].tolist()
     later = set(snapshot.metadata("step")[rows].tolist())
     yield TokenShifts(0, len(both))
-    counts: dict[int, Counter[str]] = {}
-    problems: Counter[str] = Counter()
-    first: list[str] = []
-    for sample, read in read_tokens(index, snapshot, both, arrays=False):
-        if sample is None:
-            yield TokenShifts(read, len(both))
-            continue
-        problems[sample.problem] += 1
-        if sample.tokens:
-            first = first or sample.tokens
-            counts.setdefault(steps[sample.position], Counter()).update(sample.tokens)
-    shifts, tried = _shifts(counts, later, first)
+    tally = _StepCounts(steps)
+    for read in fold_tokens(index, snapshot, both, tally, arrays=False):
+        yield TokenShifts(read, len(both))
+    counts, problems = tally.counts, tally.problems
+    shifts, tried = _shifts(counts, later, tally.first)
     sizes = {step: each.total() for step, each in counts.items()}
     yield TokenShifts(
         read=len(both),
@@ -121,6 +114,32 @@ def token_shifts(
         unreadable=problems["unreadable"],
         without=problems["without"],
     )
+
+
+class _StepCounts:
+    """Counts all tokens by step."""
+
+    def __init__(self, steps: Sequence[int]) -> None:
+        self._steps = steps
+        self.counts: dict[int, Counter[str]] = {}
+        self.problems: Counter[str] = Counter()
+        self.first: list[str] = []
+
+    def begin(self, tokens: Sequence[str]) -> None:
+        """Keep the tokens by which the encoding is found."""
+        self.first = list(tokens)
+
+    def add(self, sample: SampleTokens) -> None:
+        """Count the tokens of a sample."""
+        self.problems[sample.problem] += 1
+        if sample.tokens:
+            self.counts.setdefault(self._steps[sample.position], Counter()).update(sample.tokens)
+
+    def merge(self, other: _StepCounts) -> None:
+        """Add the counts of later samples."""
+        self.problems.update(other.problems)
+        for step, counts in other.counts.items():
+            self.counts.setdefault(step, Counter()).update(counts)
 
 
 def _shifts(

@@ -22,6 +22,10 @@ MAX_TOKENS = 500_000
 SHORTEST, LONGEST = 2, 4
 #: Phrases of each length that are counted exactly.
 _CANDIDATES = 200
+#: Most texts by which the encoding of the tokens is found.
+_FIRST = 4096
+#: Bits of the sums by which most sequences that occur once are found; an odd number that spreads them.
+_BITS, _SPREAD = 20, np.uint64(0x9E3779B97F4A7C15)
 #: Share of a phrase's tokens in heavier phrases above which it is left out.
 _COVERED = 0.5
 
@@ -61,6 +65,14 @@ class _Searched:
 
 
 @dataclass(frozen=True)
+class _Sequences:
+    """Sequences of a length that at least two samples have: where each begins, and its number there."""
+
+    starts: np.ndarray
+    number: np.ndarray
+
+
+@dataclass(frozen=True)
 class _Run:
     """A sequence of tokens: its weight, the tokens' codes, and the searched tokens at which it begins."""
 
@@ -90,10 +102,13 @@ def phrase_weights(
     found = _searched(batch, chosen)
     size = np.abs(pushes[found.at]).astype(np.float64)
     runs: list[_Run] = []
+    # Two sequences that several samples have, with all but a token in common, make one that is longer.
+    shorter = _Sequences(np.arange(len(found.at)), found.code)
     for length in range(SHORTEST, LONGEST + 1):
-        runs += _of_length(found, size, length)
+        shorter = _longer(found, shorter)
+        runs += _heaviest_runs(found, shorter, size, length)
     runs.sort(key=lambda each: (-each.weight, -len(each.codes), each.codes))
-    encoding = detect(batch.tokens)
+    encoding = detect(batch.tokens[:_FIRST])
     phrases = [_phrase(batch, pushes, found, run, encoding) for run in _uncovered(runs, len(found.at), most)]
     return sorted(phrases, key=lambda each: -each.weight), len(chosen)
 
@@ -116,7 +131,10 @@ def _searched(batch: UpdateBatch, chosen: np.ndarray) -> _Searched:
     at, sample = at[inside], sample[inside]
     code = batch.token[at].astype(np.int64)
     # A special token ends a turn; a phrase does not go beyond it.
-    special = np.array([is_special(text) for text in batch.tokens], bool)
+    special = np.zeros(len(batch.tokens), bool)
+    special[[at for at, text in enumerate(batch.tokens) if text[:1] in ("<", "[") and is_special(text)]] = (
+        True
+    )
     words = ~special[code]
     at, sample, code = at[words], sample[words], code[words]
     follows = np.zeros(len(at), bool)
@@ -124,58 +142,65 @@ def _searched(batch: UpdateBatch, chosen: np.ndarray) -> _Searched:
     return _Searched(at, code, sample, follows)
 
 
-def _of_length(found: _Searched, size: np.ndarray, length: int) -> Iterator[_Run]:
-    """Yield the heaviest sequences of a length that at least two samples have."""
-    count = len(found.at) - length + 1
-    if count < 1:
-        return
-    whole = np.ones(count, bool)
-    for place in range(1, length):
-        whole &= found.follows[place : place + count]
-    starts = np.flatnonzero(whole)
-    # The number of a sequence is that of its first tokens and its last one.
-    number, words = found.code[starts], int(found.code.max(initial=0)) + 1
-    for place in range(1, length):
-        number = pd.factorize(number * words + found.code[starts + place])[0]
+def _longer(found: _Searched, shorter: _Sequences) -> _Sequences:
+    """Return the sequences that are a token longer."""
+    number = np.full(len(found.at) + 1, -1, np.int64)
+    number[shorter.starts] = shorter.number
+    starts = shorter.starts[:-1] if len(shorter.starts) else shorter.starts
+    starts = starts[found.follows[starts + 1] & (number[starts + 1] >= 0)]
+    key = number[starts] * (int(number.max(initial=0)) + 1) + number[starts + 1]
+    # Most sequences occur once: their sums are alone, and they need no number.
+    sums = ((key.astype(np.uint64) * _SPREAD) >> np.uint64(64 - _BITS)).astype(np.int64)
+    several = (np.bincount(sums, minlength=1 << _BITS) > 1)[sums]
+    starts, number = starts[several], pd.factorize(key[several])[0].astype(np.int64)
+    # Samples ascend: the last one that is set stays.
+    first, last = (np.zeros(int(number.max(initial=-1)) + 1, np.int64) for _ in range(2))
+    first[number[::-1]], last[number] = found.sample[starts][::-1], found.sample[starts]
+    enough = first != last
+    kept, renumbered = enough[number], np.cumsum(enough) - 1
+    return _Sequences(starts[kept], renumbered[number[kept]])
+
+
+def _heaviest_runs(found: _Searched, of: _Sequences, size: np.ndarray, length: int) -> Iterator[_Run]:
+    """Yield the heaviest sequences of a length."""
     sums = np.concatenate([[0.0], np.cumsum(size)])
-    weight = np.bincount(number, sums[starts + length] - sums[starts])
-    enough = np.flatnonzero(_sample_counts(number, found.sample[starts], len(weight)) >= 2)
-    heaviest = enough[np.argsort(-weight[enough], kind="stable")][:_CANDIDATES]
-    place_of = np.full(len(weight), -1)
-    place_of[heaviest] = np.arange(len(heaviest))
-    places = place_of[number]
-    known = np.flatnonzero(places >= 0)
-    order = known[np.argsort(places[known], kind="stable")]
-    bounds = np.flatnonzero(np.diff(places[order], prepend=-1))
-    for each in np.split(starts[order], bounds[1:]) if len(order) else []:
-        codes = tuple(found.code[each[0] : each[0] + length].tolist())
-        yield _Run(float(weight[number[np.searchsorted(starts, each[0])]]), codes, each)
-
-
-def _sample_counts(number: np.ndarray, sample: np.ndarray, size: int) -> np.ndarray:
-    """Return the number of samples of each sequence; samples are ascending."""
-    order = np.argsort(number, kind="stable")
-    sorted_numbers, samples = number[order], sample[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (np.diff(sorted_numbers) != 0) | (np.diff(samples) != 0)
-    return np.bincount(sorted_numbers[new], minlength=size)
+    weight = np.bincount(of.number, sums[of.starts + length] - sums[of.starts])
+    heaviest = np.argsort(-weight, kind="stable")[:_CANDIDATES]
+    places = np.full(len(weight), -1)
+    places[heaviest] = np.arange(len(heaviest))
+    place = places[of.number]
+    known = np.flatnonzero(place >= 0)
+    order = known[np.argsort(place[known], kind="stable")]
+    bounds = np.flatnonzero(np.diff(place[order])) + 1
+    for at, starts in zip(heaviest.tolist(), np.split(of.starts[order], bounds), strict=False):
+        if len(starts):
+            yield _Run(float(weight[at]), tuple(found.code[starts[0] : starts[0] + length].tolist()), starts)
 
 
 def _uncovered(runs: list[_Run], size: int, most: int) -> Iterator[_Run]:
     """Yield the heaviest sequences, without those most of whose tokens lie in heavier ones."""
     covered, found = np.zeros(size, bool), 0
     for run in runs:
-        at = np.unique(run.starts[:, None] + np.arange(len(run.codes)))
-        if covered[at].mean() <= _COVERED and found < most:
+        if found == most:
+            return
+        at = _covered(run.starts, len(run.codes))
+        if covered[at].mean() <= _COVERED:
             covered[at] = True
             found += 1
             yield run
 
 
+def _covered(starts: np.ndarray, length: int) -> np.ndarray:
+    """Return the tokens that sequences cover which begin at ascending places, each token once."""
+    tokens = starts[:, None] + np.arange(length)
+    before = np.concatenate([[-1], starts[:-1] + length])
+    return tokens[tokens >= before[:, None]]
+
+
 def _phrase(
     batch: UpdateBatch, pushes: np.ndarray, found: _Searched, run: _Run, encoding: Encoding
 ) -> PhraseWeight:
-    at = np.unique(found.at[run.starts][:, None] + np.arange(len(run.codes)))
+    at = _covered(found.at[run.starts], len(run.codes))
     push = pushes[at].astype(np.float64)
     change = float("nan")
     if batch.new is not None and batch.old is not None:
@@ -189,6 +214,6 @@ def _phrase(
         float(np.abs(push).sum()),
         float(push.sum()),
         len(at),
-        len(np.unique(found.sample[run.starts])),
+        1 + int(np.count_nonzero(np.diff(found.sample[run.starts]))),
         change,
     )

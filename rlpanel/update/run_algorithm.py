@@ -200,6 +200,13 @@ def _completed(
         )
     if batch.reference is not None and "beta" not in changes:
         assumed.append("no KL term: beta is not in run.json")
+    if batch.reference is None and changes.get("beta", algorithm.beta):
+        if algorithm.kl == "loss":
+            beta = changes.get("beta", algorithm.beta)
+            assumed.append(f"the gradient without its KL term of β = {beta:g}: ref_logprobs is not logged")
+            changes["beta"] = 0.0
+        elif changes.get("advantage") == "logged":
+            changes["beta"] = 0.0  # logged advantages have the term of the reward
     return OwnLoss(replace(algorithm, **changes), found, tuple(assumed), by_formula)
 
 

@@ -15,7 +15,7 @@ Tests compare each form with finite differences of the loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +28,28 @@ from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
 
 #: Bound of −d in exp(−d), as in verl.
 _MAX_LOG = 20.0
+
+
+@dataclass(frozen=True)
+class PushFactors:
+    """Pushes of a block's tokens as products; all of a sample have one sign.
+
+    Attributes
+    ----------
+    values : ndarray of float, shape (T,)
+        Of tokens, 0 outside of the loss.
+    scale : ndarray of float, shape (n,)
+        Of the block's samples.
+    clipped : int
+        Clipped tokens.
+    key : tuple
+        Losses with the same key have the same values in a block.
+    """
+
+    values: np.ndarray
+    scale: np.ndarray
+    clipped: int
+    key: tuple[Hashable, ...]
 
 
 class PreparedLoss:
@@ -64,12 +86,6 @@ class PreparedLoss:
         clip = (algorithm.clip, algorithm.epsilon, algorithm.epsilon_high, algorithm.dual_clip)
         self._key = (*clip, self._sign.tobytes())
 
-    @property
-    def has_one_sign(self) -> bool:
-        """Whether all tokens of a sample are pushed the same way: by the sign of its advantage."""
-        in_loss = self.algorithm.beta and self.algorithm.kl == "loss" and self.batch.reference is not None
-        return self.advantages.token is None and not in_loss
-
     @cached_property
     def _sample_ratio(self) -> np.ndarray | None:
         """Ratio of each sequence; None if it is one of tokens, or if it is 1."""
@@ -82,34 +98,57 @@ class PreparedLoss:
 
     def push(self, block: TokenBlock) -> tuple[np.ndarray, int]:
         """Return the push of each token of a block, shape (T,), and the number of clipped ones."""
-        found, clipped = self._policy(block)
+        factors = self.factors(block)
+        if factors is not None:
+            return factors.values * block.each_of_block(factors.scale), factors.clipped
+        found, clipped = self._by_token(block)
         if self._rule is not None:
             found *= _correction_weight(block, self._rule)
-        if self.algorithm.beta and self.algorithm.kl == "loss" and self.batch.reference is not None:
+        if self._has_kl:
             found -= self.algorithm.beta * block.each(self._weight) * self._kl(block) * block.weight
         return found, clipped
 
-    def _policy(self, block: TokenBlock) -> tuple[np.ndarray, int]:
-        """Return the pushes without KL term and correction; 0 outside of the loss."""
-        if self.advantages.token is not None:
-            return self._by_token(block, self.advantages.token[block.tokens])
-        if not self.batch.has_ratio or self.algorithm.ratio == "one":
-            return block.each(self._scale * self._sign) * block.weight, 0
+    def factors(self, block: TokenBlock) -> PushFactors | None:
+        """Return the pushes of a block as products of values of tokens and of samples.
+
+        None if they are no such products: for advantages that differ within samples, and with a KL term.
+        """
+        if self.advantages.token is not None or self._has_kl:
+            return None
+        scale = (self._scale * self._sign)[block.samples]
+        key: tuple[Hashable, ...] = ()
+        values, clipped = block.weight, 0
         if self._sample_ratio is not None:
             # One value of the sequence holds for all of its tokens.
-            of_sample, outside = self._bounded(self._sample_ratio, self._sign, self._limit)
-            pushes = block.each(of_sample * self._scale) * block.weight
-            return pushes, int(self.batch.trained[block.samples][outside[block.samples]].sum())
-        if self._key not in block.bounded:
-            values, outside = self._bounded(block.ratio, block.each(self._sign), block.each(self._limit))
-            values *= block.weight
-            outside &= block.mask
-            block.bounded[self._key] = values, int(np.count_nonzero(outside))
-        values, clipped = block.bounded[self._key]
-        return values * block.each(self._scale), clipped
+            ratio = self._sample_ratio[block.samples]
+            sign, limit = self._sign[block.samples], self._limit[block.samples]
+            of_sample, outside = self._bounded(ratio, sign, limit)
+            scale = of_sample * self._scale[block.samples]
+            clipped = int(self.batch.trained[block.samples][outside].sum())
+        elif self.batch.has_ratio and self.algorithm.ratio != "one":
+            key, scale = self._key, self._scale[block.samples]
+            if key not in block.bounded:
+                bounds, outside = self._bounded(block.ratio, block.each(self._sign), block.each(self._limit))
+                bounds *= block.weight
+                outside &= block.mask
+                block.bounded[key] = bounds, int(np.count_nonzero(outside))
+            values, clipped = block.bounded[key]
+        if self._rule is not None:
+            key = (*key, self._rule)
+            if key not in block.bounded:
+                block.bounded[key] = values * _correction_weight(block, self._rule), clipped
+            values = block.bounded[key][0]
+        return PushFactors(values, scale, clipped, key)
 
-    def _by_token(self, block: TokenBlock, advantage: np.ndarray) -> tuple[np.ndarray, int]:
-        """Return pushes of advantages that differ within samples."""
+    @cached_property
+    def _has_kl(self) -> bool:
+        in_loss = bool(self.algorithm.beta) and self.algorithm.kl == "loss"
+        return in_loss and self.batch.reference is not None
+
+    def _by_token(self, block: TokenBlock) -> tuple[np.ndarray, int]:
+        """Return the pushes without correction and KL term of any advantages, 0 outside of the loss."""
+        of_tokens = self.advantages.token
+        advantage = block.each(self._advantage) if of_tokens is None else of_tokens[block.tokens]
         advantage = np.where(np.isfinite(advantage), advantage, 0)
         scale = np.abs(advantage) * block.each(self._weight) * block.weight
         sign = np.sign(advantage)
@@ -227,21 +266,47 @@ def loss_totals(
     """
     sums = [_Sums() for _ in losses]
     for block in batch.blocks():
+        shared = _BlockSums(block)
         first: np.ndarray | None = None
         for loss, found in zip(losses, sums, strict=True):
-            push, clipped = loss.push(block)
-            first = push if first is None else first
-            net = block.totals(push)
-            found.net.append(net)
-            found.weight.append(np.abs(net) if loss.has_one_sign else block.totals(np.abs(push)))
-            found.clipped += clipped
-            # A product by BLAS starts threads that wait for one another.
-            square = float(np.einsum("i,i", push, push))
-            found.square += square
-            found.product += square if push is first else float(np.einsum("i,i", push, first))
+            factors = loss.factors(block)
+            if factors is None or first is None:
+                push, clipped = loss.push(block)
+                shared.first = first = push if first is None else first
+                found.add(block.totals(push), block.totals(np.abs(push)), clipped)
+                # A product by BLAS starts threads that wait for one another.
+                square = float(np.einsum("i,i", push, push))
+                found.square += square
+                found.product += square if push is first else float(np.einsum("i,i", push, first))
+            else:
+                net, square_of, product_of = shared.of(factors)
+                net = net * factors.scale
+                found.add(net, np.abs(net), factors.clipped)
+                found.square += float((square_of * np.square(factors.scale, dtype=np.float64)).sum())
+                found.product += float((product_of * factors.scale).sum())
         if each_block is not None and first is not None:
             each_block(block, first)
     return [found.totals() for found in sums]
+
+
+class _BlockSums:
+    """Sums over each sample's tokens of a block, which losses with the same values share."""
+
+    def __init__(self, block: TokenBlock) -> None:
+        self.first = np.empty(0)
+        self._block = block
+        self._known: dict[Hashable, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    def of(self, factors: PushFactors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return sums of values, of their squares and of their products with the first pushes, shape (n,)."""
+        if factors.key not in self._known:
+            each, values = self._block.totals, factors.values
+            if factors.key:
+                self._known[factors.key] = each(values), each(values * values), each(values * self.first)
+            else:  # the mask, which is its own square
+                tokens = self._block.batch.trained[self._block.samples]
+                self._known[factors.key] = tokens, tokens, each(self.first)
+        return self._known[factors.key]
 
 
 class _Sums:
@@ -251,6 +316,12 @@ class _Sums:
         self.weight: list[np.ndarray] = []
         self.net: list[np.ndarray] = []
         self.clipped, self.square, self.product = 0, 0.0, 0.0
+
+    def add(self, net: np.ndarray, weight: np.ndarray, clipped: int) -> None:
+        """Add the sums of a block's samples."""
+        self.net.append(net)
+        self.weight.append(weight)
+        self.clipped += clipped
 
     def totals(self) -> LossTotals:
         weight, net = (np.concatenate(each) if each else np.empty(0) for each in (self.weight, self.net))

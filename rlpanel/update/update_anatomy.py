@@ -310,19 +310,16 @@ def _of_tokens(
     if batch.token is None:
         return [], float("nan")
     size = len(batch.tokens) + 1
-    weight, tokens, change = (np.zeros(size) for _ in range(3))
+    weight, net, tokens, left = _sums_by_text(batch, pushes, size)
+    change = np.zeros(size)
     for chunk in _chunks(batch.size):
-        code = _codes(batch, chunk)
-        weight += np.bincount(code, np.abs(pushes[chunk]), size)
-        mask = batch.mask[chunk]
-        tokens += np.bincount(code[mask], minlength=size)
-        if batch.new is not None and batch.old is not None:
-            moved = batch.new[chunk] - batch.old[chunk]
-            moved *= mask
-            if not np.isfinite(moved.sum()):
-                moved[~np.isfinite(moved)] = 0
-            change += np.bincount(code, moved, size)
-    net, left = _net_by_group(batch, pushes, size)
+        if batch.new is None or batch.old is None:
+            break
+        moved = batch.new[chunk] - batch.old[chunk]
+        moved *= batch.mask[chunk]
+        if not np.isfinite(moved.sum()):
+            moved[~np.isfinite(moved)] = 0
+        change += np.bincount(_codes(batch, chunk), moved, size)
     order = 1 + np.argsort(-weight[1:], kind="stable")
     order = order[tokens[order] > 0][:limit]
     samples = _samples_with(batch, order)
@@ -371,27 +368,38 @@ def _codes(batch: UpdateBatch, part: slice) -> np.ndarray:
     return code
 
 
-def _net_by_group(batch: UpdateBatch, pushes: np.ndarray, size: int) -> tuple[np.ndarray, float]:
-    """Return the sum of the pushes by code, and of the absolute sums by group and code of known texts."""
+def _sums_by_text(
+    batch: UpdateBatch, pushes: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Return sums by code of absolute pushes, pushes and tokens in the loss, and what is not cancelled.
+
+    That is the sum over groups and codes of the absolute value of each one's pushes, of known texts.
+    """
     ends = np.concatenate([np.flatnonzero(np.diff(batch.group)) + 1, [len(batch)]])
-    net, left, first = np.zeros(size), 0.0, 0
+    up, down, tokens, left, first = np.zeros(size), np.zeros(size), np.zeros(size), 0.0, 0
     for end in ends.tolist():
         part = slice(int(batch.starts[first]), int(batch.starts[end]))
         first = end
-        push = pushes[part]
+        push, code = pushes[part], _codes(batch, part)
+        # Tokens outside of the loss have no push: as tokens without a text, they count nowhere.
+        code *= batch.mask[part]
+        at, count = code, size
+        present: np.ndarray | slice = slice(None)
+        known: np.ndarray | slice = slice(1, None)
+        if len(code) < size // 8:
+            codes, at = np.unique(code, return_inverse=True)
+            count, present, known = len(codes), codes, codes > 0
+        tokens[present] += np.bincount(at, minlength=count)
         if not push.any():
             continue
-        code = _codes(batch, part)
-        if len(code) < size // 8:
-            present, at = np.unique(code, return_inverse=True)
-            sums = np.bincount(at, push)
-            net[present] += sums
-            left += float(np.abs(sums[present > 0]).sum())
-        else:
-            sums = np.bincount(code, push, size)
-            net += sums
-            left += float(np.abs(sums[1:]).sum())
-    return net, left
+        # Pushes up in the first half of the sums, and down in the second one.
+        sums = np.bincount(at + count * (push < 0), push, 2 * count)
+        raised, lowered = sums[:count], sums[count:]
+        up[present] += raised
+        down[present] += lowered
+        both = raised + lowered
+        left += float(np.abs(both[known]).sum())
+    return up - down, up + down, tokens, left
 
 
 def _samples_with(batch: UpdateBatch, codes: np.ndarray) -> np.ndarray:
@@ -421,10 +429,8 @@ def token_class(token: str) -> str:
     if is_special(token):
         return "special"
     text = token.translate(_SPACES).strip()
+    if text.isalnum():
+        return "digits" if text.isdigit() else "word"
     if not text:
         return "space"
-    if text.isdigit():
-        return "digits"
-    if not any(each.isalnum() for each in text):
-        return "punctuation"
-    return "word"
+    return "word" if any(map(str.isalnum, text)) else "punctuation"

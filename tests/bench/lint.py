@@ -61,17 +61,17 @@ def prepare(task: Task) -> None:
 def measure(task: Task) -> Figures:
     """Index the run, then lint all of it, and as the page does."""
     os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
-    began = _cpu()
+    began = cpu_seconds()
     with open_run(task.data / "run", follow=False, jobs=0) as opened:
-        figures = {"index in one process, CPU s": _cpu() - began}
+        figures = {"index in one process, CPU s": cpu_seconds() - began}
         for name, most, jobs in (
             ("lint", None, JOBS),
             (f"lint of {SHOWN} samples a step, as on the page", SHOWN, 0),
         ):
-            wall, cpu = time.perf_counter(), _cpu()
+            wall, cpu = time.perf_counter(), cpu_seconds()
             *_, last = Linter(opened.index, most=most, jobs=jobs).update(opened.view, 1e11)
             figures[f"{name}, s"] = time.perf_counter() - wall
-            figures[f"{name}, CPU s"] = _cpu() - cpu
+            figures[f"{name}, CPU s"] = cpu_seconds() - cpu
             assert not last.failed
         figures["samples"] = float(last.samples)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -79,7 +79,7 @@ def measure(task: Task) -> Figures:
     return figures
 
 
-def _cpu() -> float:
+def cpu_seconds() -> float:
     """Return the CPU seconds of this process and of those that it began and that have ended."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -51,7 +51,7 @@ def runs(root: Path) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_shows_what_carried_the_update(board: BoardPage, theme: str) -> None:
-    board.go(run="tools", page="update", step=22, theme=theme)
+    board.open(run="tools", page="update", step=22, theme=theme)  # a theme is taken when a page loads
     page = board.page
     expect(page.locator(".rl-update-head h3")).to_contain_text("samples carry half of the update")
     expect(page.locator(".rl-update-tree rect.sample").first).to_be_visible()
@@ -77,6 +77,21 @@ def test_a_click_selects_the_sample_and_a_dimension_lists_its_values(board: Boar
     expect(titles.nth(2)).to_have_text("token")  # every dimension has a column named "tokens"
     page.locator(".rl-update-rows button").first.click()
     expect(page).to_have_url(re.compile("filter=response"))
+
+
+def test_phrases_are_counted_in_the_next_steps_on_demand(board: BoardPage) -> None:
+    board.go(run="tools", page="update", step=15)
+    page = board.page
+    expect(page.locator(".rl-update-next")).to_be_hidden()
+    page.locator(".rl-update-bar").get_by_role("tab", name="phrase", exact=True).click()
+    expect(page.locator(".rl-update-rows .titles")).not_to_contain_text("sum")  # shares may overlap
+    page.locator(".rl-update-next button").click()
+    expect(page.locator(".rl-update-next-words")).to_contain_text("from step 16 to 20")
+    expect(page.locator(".rl-update-next-words")).to_contain_text("rank correlation")
+    expect(page.locator(".rl-update-rows .titles")).to_contain_text("next steps")
+    board.go(run="hack", page="update", step=10)  # this run logs no tokens
+    expect(page.locator(".rl-update-tree rect.sample").first).to_be_visible()
+    expect(page.locator(".rl-update-next")).to_be_hidden()
 
 
 def test_the_constants_of_a_loss_are_in_the_address(board: BoardPage) -> None:

@@ -6,7 +6,7 @@ the sums of all samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,15 @@ from rlpanel.metrics.engine.ragged import (
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
 
-def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
+def token_values(arrays: Arrays, names: Container[str] | None = None) -> dict[str, np.ndarray]:
     """Compute every token metric whose inputs are available.
 
     Parameters
     ----------
     arrays : mapping of str to ndarray, each of shape (T,)
         Arrays of one sample by field name; lengths may differ between fields.
+    names : container of str, optional
+        Metrics to compute; all by default.
 
     Returns
     -------
@@ -44,6 +46,8 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
     inputs = {name: field.flat for name, field in derived.items()}
     values = {}
     for m in column_info.of_level("token"):
+        if names is not None and m.name not in names:
+            continue
         if m.available(inputs) and not m.hidden and len({len(inputs[need]) for need in m.needs}) == 1:
             with np.errstate(all="ignore"):
                 values[m.name] = m.call(inputs)

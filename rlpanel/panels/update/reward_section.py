@@ -81,7 +81,7 @@ class RewardSection(Viewer):
             self._show_judged, context.threads.texts
         )
         self._head = CardHead(context, self._export, css_classes=["rl-reward-head"])
-        self._head.margin = (18, 8, 0, 16)
+        self._head.margin = (18, 8, 0, 4)
         title = tr("What the reward is made of")
         self._head.head = f'<span class="caption">{safe_text(title)}</span>'
         self._legend = _html("rl-reward-legend")

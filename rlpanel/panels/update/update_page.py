@@ -26,6 +26,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.panels.update.loss_controls import LossControls
+from rlpanel.panels.update.next_phrases import NextPhrases
 from rlpanel.panels.update.reward_section import RewardSection
 from rlpanel.panels.update.update_words import dimension_title, head_html, needs_text, outcome_table
 from rlpanel.store.query.filter_syntax import quote
@@ -71,7 +72,7 @@ class UpdateTree(Component):
 
 
 class UpdatePage(Viewer):
-    """Sentence, tree of groups, samples and turns, weight by one dimension, and other losses.
+    """Sentence, tree of groups, samples and turns, weight by one dimension, phrases later, other losses.
 
     Parameters
     ----------
@@ -97,9 +98,10 @@ class UpdatePage(Viewer):
         )
         self.bar.on_message(self._choose)
         self.rows = LinkRows(self._open_row, "rl-update-rows")
+        self.next = NextPhrases(context, _text("rl-update-next-words", (0, 16)), self._show_rows)
         actions = [(tr("Copy as Python"), self._copy)]
         self._losses_head = CardHead(context, self._export, actions, css_classes=["rl-update-losses-head"])
-        self._losses_head.margin = (14, 8, 0, 16)
+        self._losses_head.margin = (14, 8, 0, 4)
         title = tr("What if: other losses")
         self._losses_head.head = f'<span class="caption">{safe_text(title)}</span>'
         self._words = _text("rl-update-words", (0, 16))
@@ -108,7 +110,7 @@ class UpdatePage(Viewer):
         self.controls = LossControls(context, self._show_losses)
         self.reward = RewardSection(context)
         self._parts: list[Any] = [
-            self.tree, self.bar, self.rows,
+            self.tree, self.bar, self.rows, self.next,
             self._losses_head, self._words, self.losses, self._needs, self.controls,
         ]  # fmt: skip
         self._column = pn.Column(
@@ -127,6 +129,7 @@ class UpdatePage(Viewer):
         context.selection.param.watch(self._on_loss, "loss")
         context.selection.param.watch(self._on_uid, "uid")
         self.param.watch(self._draw, "active")
+        self._next = self._panels[self._parts.index(self.next)]
         self._show_parts(False)
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -196,7 +199,7 @@ class UpdatePage(Viewer):
         self._updating = False
         is_known = study.anatomy is not None
         self._show_parts(bool(len(study.batch)))
-        for part in (self.tree, self.bar, self.rows):
+        for part in (self.tree, self.bar, self.rows, self._next):
             part.visible = is_known
         self._show_tree(study)
         self._show_dimensions(study)
@@ -261,6 +264,10 @@ class UpdatePage(Viewer):
         rows = study.anatomy.rows if study.anatomy is not None else []
         names = [name for name in dict.fromkeys(row.dimension for row in rows) if name != "prompt"]
         self._dimension = self._dimension if self._dimension in names else next(iter(_first(names)), "")
+        if study.batch is not None:
+            self.next.show_phrases(
+                study.batch.rows, [row for row in rows if row.dimension == "phrase"][:_ROWS]
+            )
         self.bar.tabs = [{"key": name, "title": dimension_title(name)} for name in names]
         self._show_rows()
 
@@ -277,16 +284,31 @@ class UpdatePage(Viewer):
         self.bar.value = self._dimension
         rows = self._rows_of(self._dimension)
         largest = max((row.share for row in rows), default=1.0) or 1.0
+        batch = self._study.batch if self._study is not None else None
+        moved = batch is not None and batch.has_ratio and any(row.change == row.change for row in rows)
+        is_phrase = self._dimension == "phrase"
+        self._next.visible = is_phrase
         running, shown = 0.0, []
         for row in rows:
             running += row.share
             push = round(row.push, 3)
-            numbers = [f"{running:.0%}", f"{push:+.1%}".replace("-", "−") if push else "0"]
+            # Phrases may overlap: their shares do not add up.
+            numbers = [
+                *([] if is_phrase else [f"{running:.0%}"]),
+                f"{push:+.1%}".replace("-", "−") if push else "0",
+            ]
             numbers += ["–" if count is None else f"{count:,}" for count in (row.tokens, row.samples)]
+            if moved:
+                numbers.append("–" if row.change != row.change else number(row.change, sign=True))
+            if is_phrase:
+                numbers += self.next.numbers(row.value)
             bar = row.share / largest * (-1 if push < 0 else 1)
             shown.append(link_row(self._key_of(row), self._name_of(row), f"{row.share:.1%}", bar, numbers))
-        titles = ["", tr("weight"), dimension_title(self._dimension), tr("sum"), tr("push")]
-        self.rows.param.update(titles=[*titles, tr("tokens"), tr("samples")], rows=shown, chosen="")
+        titles = ["", tr("weight"), dimension_title(self._dimension)]
+        titles += [*([] if is_phrase else [tr("sum")]), tr("push")]
+        titles += [tr("tokens"), tr("samples"), *([tr("change, nats")] if moved else [])]
+        titles += self.next.titles if is_phrase else []
+        self.rows.param.update(titles=titles, rows=shown, chosen="")
 
     @staticmethod
     def _key_of(row: WeightRow) -> str:

@@ -121,7 +121,8 @@ def token_trend(
     SettingError
         If the run does not have the steps or the label.
     """
-    from rlpanel.analysis.followed_tokens import MEASURES, token_courses
+    from rlpanel.analysis.followed_tokens import token_courses
+    from rlpanel.analysis.token_reading import MEASURES
 
     rows, _ = rows_of(run, steps)
     chosen = [tokens] if isinstance(tokens, str) else list(tokens or ()) or _most_changed(run)

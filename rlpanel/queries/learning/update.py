@@ -30,6 +30,12 @@ Rows = Annotated[
     ),
 ]  # fmt: skip
 Dimension = Annotated[str, Option("Only this dimension, such as turn or sample.", chars=200)]
+Following = Annotated[
+    int,
+    Option(
+        "Next steps in which the phrases are counted; 0 for none.", min=0, max=100, flag="--next",
+    ),
+]  # fmt: skip
 Algorithms = Annotated[
     Sequence[str] | None,
     Option(
@@ -96,6 +102,8 @@ _ABOUT = (
         TableColumn("tokens", "integer", "Number of tokens in the loss."),
         TableColumn("samples", "integer", "Number of samples with such tokens."),
         TableColumn("change", "number", "Mean of the new minus the old logprob of these tokens.", "nats"),
+        TableColumn("frequency", "number", "With --next: share of the responses with a phrase."),
+        TableColumn("following", "number", "The same in the next steps, the mean of these."),
         TableColumn("reward", "number", "Reward of a sample, or mean reward of a group."),
         TableColumn("advantage", "number", "Advantage of a sample."),
         TableColumn("step", "integer", "Step of a sample or group."),
@@ -124,6 +132,12 @@ _ABOUT = (
             "phrase_samples", "integer", "Samples that were searched for phrases: the heaviest ones."
         ),
         TableColumn("values", "object", "Number of values by dimension, of which the table may have fewer."),
+        TableColumn("next_steps", "numbers", "The next steps in which phrases were counted."),
+        TableColumn(
+            "agreement",
+            "number",
+            "Rank correlation of push and change of frequency over the phrases; a correlation, no proof.",
+        ),
     ),
     has_relation=False,  # it reads the lines of the run
     example="rlpanel update runs/exp1 --step 20",
@@ -136,6 +150,7 @@ def update(
     algorithm: Named = "",
     dimension: Dimension = "",
     limit: Rows = 12,
+    following: Following = 0,
 ) -> Table:
     """Return the weight of tokens in the gradient of a step, by dimension.
 
@@ -152,12 +167,17 @@ def update(
         Only this dimension; all by default.
     limit : int, optional
         Most rows of a dimension without an order, such as samples; None for all.
+    following : int
+        Number of next steps in which the listed phrases are counted.
 
     Raises
     ------
     SettingError
         If the run does not have the steps or the algorithm.
     """
+    import numpy as np
+
+    from rlpanel.update.next_steps import next_steps
     from rlpanel.update.token_gradient import PreparedLoss
     from rlpanel.update.update_anatomy import anatomy
 
@@ -193,7 +213,17 @@ def update(
     about |= {name: getattr(result, name) for name in names}
     about["clipped"] = result.clipped if batch.has_ratio else None
     heaviest = _Heaviest(run, batch, result.totals.weight, result.advantage)
-    return update.table([heaviest.row(each) for each in rows], about=_noted(about))
+    found_rows = [heaviest.row(each) for each in rows]
+    phrases = [each for each in found_rows if each["dimension"] == "phrase"]
+    if following and phrases:
+        *_, later = next_steps(
+            run.index, run.view, batch.rows, [each["value"] for each in phrases], following
+        )
+        for each, now, after in zip(phrases, later.now.tolist(), later.following.tolist(), strict=True):
+            each |= {"frequency": now, "following": after}
+        pushes = np.array([each["push"] for each in phrases])
+        about |= {"next_steps": list(later.steps), "agreement": later.agreement(pushes)}
+    return update.table(found_rows, about=_noted(about))
 
 
 #: Dimensions that are shown whole, in their order.

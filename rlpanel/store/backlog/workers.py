@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar, cast
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import METRICS
@@ -29,6 +29,7 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from rlpanel.store.backlog import workers; workers.serve()"
 )
+_Result = TypeVar("_Result")
 #: Niceness of the processes: a page or a training job that needs the same core gets three quarters of it.
 NICENESS = 5
 #: Attempts per range.
@@ -76,14 +77,24 @@ class Worker:
 
     def index(self, byte_range: ByteRange) -> RangeResult:
         """Index a range in the process; EOFError, OSError or UnpicklingError if the process dies."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        pickle.dump(byte_range, self.process.stdin, pickle.HIGHEST_PROTOCOL)
-        self.process.stdin.flush()
-        answer = pickle.load(self.process.stdout)
+        answer = self._ask(byte_range)
         if isinstance(answer, Exception):
             raise _RangeError(answer)
-        return answer
+        return cast("RangeResult", answer)
+
+    def run(self, task: Callable[[], _Result]) -> _Result:
+        """Call a function of rlpanel in the process; errors as in `index`, and those of the function."""
+        answer = self._ask(task)
+        if isinstance(answer, Exception):
+            raise answer
+        return cast("_Result", answer)
+
+    def _ask(self, work: object) -> object:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        pickle.dump(work, self.process.stdin, pickle.HIGHEST_PROTOCOL)
+        self.process.stdin.flush()
+        return pickle.load(self.process.stdout)
 
     def kill(self) -> None:
         """Kill the process and wait until it has ended."""
@@ -194,19 +205,20 @@ def _all_metrics_builtin() -> bool:
 
 
 def serve() -> None:
-    """Run the worker process: index the ranges that arrive on standard input until it is closed."""
+    """Run the worker process: do the work that arrives on standard input until it is closed."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
     yield_processor()
     while True:
         try:
-            byte_range = pickle.load(requests)
+            work = pickle.load(requests)
         except EOFError:
             return
         try:
-            answer: RangeResult | Exception = index_range(byte_range)
+            answer: object = index_range(work) if isinstance(work, ByteRange) else work()
         except Exception as error:
-            answer = error if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
+            kept = OSError if isinstance(work, ByteRange) else (OSError, RLPanelError)
+            answer = error if isinstance(error, kept) else RuntimeError(f"{type(error).__name__}: {error}")
         try:
             pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
             answers.flush()

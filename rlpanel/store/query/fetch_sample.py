@@ -55,21 +55,20 @@ def fetch_many_texts(
         yield from reader.many_texts(Locator(*place[1:]) for place in group)
 
 
-def fetch_many_lines(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[bytes | None]:
-    """Yield the lines of rows in the native format, which rlpanel's recorder writes; None for other rows.
+def native_lines(reader: Any, locators: Sequence[Locator]) -> Iterator[bytes | None]:
+    """Yield the lines of samples in the native format, which rlpanel's recorder writes; None for others.
 
-    None also stands for a line that cannot be read any more; `fetch_record` then raises its error.
+    None also stands for a line that cannot be read any more; the reader's ``fetch`` then raises its error.
+
+    Parameters
+    ----------
+    reader : reader of a file
+    locators : sequence of Locator
     """
-    columns = [snapshot.metadata(name)[rows] for name in ("file", "offset", "length", "part", "hash")]
-    file, offset, length, part, digest = (column.tolist() for column in columns)
-    places = zip(file, offset, length, snapshot.lines(rows).tolist(), part, digest, strict=True)
-    for number, group in groupby(places, key=lambda place: place[0]):
-        reader = index.reader(snapshot.files[number])
-        locators = [Locator(*place[1:]) for place in group]
-        if isinstance(reader, JsonlFile) and isinstance(reader.adapter, Native):
-            yield from reader.many_lines(locators)
-        else:
-            yield from (None for _ in locators)
+    if isinstance(reader, JsonlFile) and isinstance(reader.adapter, Native):
+        yield from reader.many_lines(locators)
+    else:
+        yield from (None for _ in locators)
 
 
 def file_order(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:

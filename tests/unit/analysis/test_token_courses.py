@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.analysis.followed_tokens import token_courses
 from rlpanel.api.run import Run
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.queries.learning.token_courses import changed_tokens, token_trend
@@ -167,3 +168,52 @@ def test_the_token_that_grows_changed_most(tmp_path: Path) -> None:
         assert few.rows[0]["error"] is None
         assert few.rows[0]["z"] is None
         assert {row["token"] for row in token_trend(run.data, counts=True).rows} >= {"ĠWait"}
+
+
+@pytest.mark.parametrize("arrays", [True, False])
+def test_processes_count_what_one_process_counts(tmp_path: Path, arrays: bool) -> None:
+    rows = lines()
+    rows[3]["response_tokens"] = None
+    names = ["Wait", r"/\d/"]
+    with run_of(tmp_path / "run", rows) as run:
+        snapshot = run.data.snapshot
+        places = snapshot.metadata("step")[snapshot.alive_rows].tolist()
+        arguments = (run.data.index, snapshot, snapshot.alive_rows, places, names)
+        *_, alone = token_courses(*arguments, arrays=arrays)
+        *pulses, found = token_courses(*arguments, arrays=arrays, least=0)
+    assert [each.read for each in pulses][-1] == len(rows)
+    assert len(pulses) > 2
+    assert found.places == alone.places == tuple(range(1, STEPS + 1))
+    for name in ("count", "samples", "tokens", "of_samples"):
+        assert (getattr(found, name) == getattr(alone, name)).all()
+    assert found.spellings == alone.spellings
+    assert (found.without, found.bytes_read) == (1, alone.bytes_read)
+    assert found.measures.keys() == alone.measures.keys()
+    for name, values in alone.measures.items():
+        assert found.measures[name] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["", "a", ""],
+        ["]", '"]', "a]"],
+        ["\\", "\\\\", "a"],
+        ["Ġé", "国", "\t", "\n"],
+        [", ", '", "', ","],
+        ["\ud83d", "a"],
+        ["one"],
+    ],
+)
+@pytest.mark.parametrize("style", [{}, {"separators": (",", ":")}, {"ensure_ascii": False}])
+def test_all_spellings_of_an_array_of_texts_are_read(
+    tmp_path: Path, tokens: list[str], style: dict[str, Any]
+) -> None:
+    row = {"step": 1, "prompt": "p", "response": "r", "reward": 1.0, "response_tokens": tokens}
+    folder = tmp_path / "run"
+    folder.mkdir()
+    text = json.dumps(row, **style).encode("utf-8", "replace")
+    (folder / "rollout_data_rank_0.jsonl").write_bytes(text + b"\n")
+    with rlpanel.open_run(folder, follow=False) as run:
+        found = token_trend(run.data, ["/^$|./"], counts=True)
+    assert found.rows[0]["count"] == found.rows[0]["tokens"] == len(tokens)

@@ -14,6 +14,7 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
+from rlpanel.queries.learning.update import update, what_if
 from rlpanel.update.read_batch import read_update_batch
 from rlpanel.update.run_algorithm import own_loss
 from rlpanel.update.update_batch import UpdateBatch
@@ -191,3 +192,19 @@ def test_turns_of_one_episode_in_several_rows_share_its_reward(tmp_path: Path) -
     assert batch.outcome.sum() == 4
     assert np.isfinite(batch.reward).all()
     assert [batch.reward[batch.episode == each].std() for each in range(4)] == [0.0] * 4
+
+
+def test_without_the_reference_the_own_gradient_is_without_its_kl_term_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path / "run", lines(advantage=grpo), {"algo": "grpo", "beta": 0.04}) as run:
+        found = update(run.data)
+        other = what_if(run.data, ["own"], beta=0.1)
+    assert found.rows
+    assert any("β = 0.04: ref_logprobs" in text for text in found.about["assumed"])
+    assert other.rows[-1]["needs"] == "ref_logprobs"
+    reference = lines(advantage=grpo, ref_logprobs=lambda _, count: [-1.5] * count)
+    with opened(tmp_path / "with", reference, {"algo": "grpo", "beta": 0.04}) as run:
+        whole = update(run.data)
+    assert not [text for text in whole.about["assumed"] if "KL" in text]
+    assert "0.04" in whole.about["formula"]
