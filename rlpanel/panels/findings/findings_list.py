@@ -11,6 +11,7 @@ from markupsafe import Markup
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panels.findings.findings_badge import EVERY
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
@@ -69,16 +70,20 @@ def _items(findings: Sequence[Finding]) -> str:
 
 
 def _finding_html(finding: Finding) -> str:
-    evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    advice = Markup("<p><b>{}</b> {}</p>").format(tr("Check next:"), finding.advice) if finding.advice else ""
+    evidence = "".join(f"<p>{safe_text(tr_finding(line))}</p>" for line in finding.evidence)
+    advice = (
+        Markup("<p><b>{}</b> {}</p>").format(tr("Check next:"), tr_finding(finding.advice))
+        if finding.advice
+        else ""
+    )
     symptoms = "".join(
-        f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
+        f"<li>{_mark(symptom)} {safe_text(tr_finding(symptom.sentence))}</li>" for symptom in finding.symptoms
     )
     seen = tr("Also seen")
     also = f'<div class="symptoms"><p>{seen}</p><ul>{symptoms}</ul></div>' if symptoms else ""
     return (
         f"<li>{_mark(finding)} <span>{safe_text(tr(finding.title))}</span>"
-        f"<strong>{safe_text(finding.sentence)}</strong>{evidence}{advice}{also}</li>"
+        f"<strong>{safe_text(tr_finding(finding.sentence))}</strong>{evidence}{advice}{also}</li>"
     )
 
 
