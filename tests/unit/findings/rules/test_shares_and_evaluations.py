@@ -106,7 +106,7 @@ def rare_label(steps: int, until: int | None) -> list[bytes]:
         for group in range(8):
             label = "rare" if group < 2 else "usual"
             same = draw.random() < 0.5 or (until is not None and step >= until and label == "rare")
-            reward = float(draw.random() < 0.5)
+            reward = float(draw.random() < 0.3)  # most of them fail
             rows += [
                 line(
                     step,
