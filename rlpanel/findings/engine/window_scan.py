@@ -39,10 +39,11 @@ _PRICED, _FREE = 5.0, 40
 _BLOCK, _HISTORY, _FEWEST = 20, 160, 16
 #: First blocks, which have too few steps to show the spread of levels.
 _FIRST_BLOCKS = 3
-#: Lengths of the batches whose means show the spread of levels, and the fewest differences of them.
-_BATCHES, _FEWEST_BATCHES = (8, 20), 5
-#: Distances of the batches that are compared, in their lengths.
-_APART = (1, 2, 3)
+#: Fewest differences of means of batches, which show the spread of levels.
+_FEWEST_BATCHES = 5
+#: Lengths of the batches, and their distances in lengths: up to some 20 steps. A slide would look like noise
+#: over more of them.
+_APART = {8: (1, 2, 3), 20: (1,)}
 #: Turns the median absolute second difference of white noise into its standard deviation, and that of others.
 _SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
 #: Newest steps that are looked at again, since late lines may change them; and steps looked at at once.
@@ -80,12 +81,12 @@ def level_spread(values: np.ndarray) -> np.ndarray:
     known = np.isfinite(values)
     sums = np.zeros((2, len(values), values.shape[1] + 1))
     np.cumsum(np.stack([known, np.where(known, values, 0.0)]), axis=2, out=sums[:, :, 1:])
-    for length in _BATCHES:
+    for length in _APART:
         starts = np.arange(values.shape[1] - length, -1, -max(length // 4, 1))[::-1]
         count, total = sums[:, :, starts + length] - sums[:, :, starts]
         with np.errstate(all="ignore"):
             means = np.where(count >= length / 2, total / count, np.nan)
-        for apart in _APART:
+        for apart in _APART[length]:
             gaps = means[:, 4 * apart :] - means[:, : -4 * apart]
             if gaps.shape[1] < _FEWEST_BATCHES:
                 continue
