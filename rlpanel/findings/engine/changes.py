@@ -286,7 +286,7 @@ def _beyond_chance(table: PlaceTable, row: int, mask: np.ndarray, limit: float) 
 
     A place with few groups has all of them marked now and then, the more often the more steps there are. The
     likelihood ratio of a stretch to the other steps must exceed the logarithm of the number of steps and
-    places. A share that is close to the limit in the other steps, too, is no chance.
+    places. A share that is close to the limit in the other steps, too, is kept.
     """
     if not mask.any():
         return mask
