@@ -5,6 +5,7 @@ Run ``make messages``. A new label is added without a translation; tests fail un
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,10 @@ from rlpanel.drift.taken_away import TAKEN_FROM
 from rlpanel.findings.engine.finding import SEVERITIES
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
+from rlpanel.panels.language.evidence_phrases import EVIDENCE
+from rlpanel.panels.language.finding_phrases import SENTENCES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
+from rlpanel.panels.language.phrase_parts import PARTS
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
 from rlpanel.store.snapshot.prompt_costs import MISSING
@@ -63,12 +67,29 @@ def _declared() -> Iterator[str]:
     yield from (*DIMENSIONS, *TAKEN_FROM, LOGGED_TITLE, *EFFECTS, *MISSING)
     yield from (*TEMPLATES, *STAGES)
     yield from SEVERITIES
+    for phrases in (PARTS, SENTENCES, EVIDENCE):
+        yield from (text for texts in phrases.values() for text in texts)
+    yield from sentences_of_findings()
     yield from CAVEATS.values()
     yield from (*REMARKS, *EPISODE_REMARKS, *REASONS)
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
         yield from filter(None, (parameter.label, parameter.doc))
         yield from (str(label) for label in getattr(parameter, "names", None) or ())
+
+
+def sentences_of_findings() -> Iterator[str]:
+    """Yield the whole sentences of the findings that have no values, such as an advice."""
+    for path in sorted((PACKAGE / "findings").rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        parts = {
+            id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+        }
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in parts | docs else None
+            if isinstance(text, str) and text.endswith(".") and text.count(" ") >= 3 and "{" not in text:
+                yield text
 
 
 def po_path(language: str, domain: str) -> Path:

@@ -110,6 +110,7 @@ CAUSES = (
     "rank_differs",
     "sustained_change:response",
     "evaluation_frozen",
+    "evaluation_run",
     "evaluation_falls",
     "held_out",
     "reward_jumps",

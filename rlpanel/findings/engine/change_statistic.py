@@ -225,7 +225,9 @@ def _describe(values: np.ndarray, error: np.ndarray, row: int, best: Best, again
     high = float(np.nanmean(values[end - width + 1 : end + 1]))
     start = max(0, base_end - before + 1)
     smooth = _centred_mean(values)
-    reached = np.flatnonzero(smooth[start : end + 1] >= low + _REACHED * (high - low))
+    # The best window may be higher than the new level by chance: allow the error of three steps.
+    new_level = low + _REACHED * (high - low) - error[start : end + 1] / np.sqrt(3)
+    reached = np.flatnonzero(smooth[start : end + 1] >= np.fmax(new_level, (low + high) / 2))
     stop = min(end, start + int(reached[0]) + 3) if len(reached) else end
     # One heavy step does not move the onset.
     onset = rise_onset(np.clip(values, low - error, high + error), start, stop)

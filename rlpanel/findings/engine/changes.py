@@ -18,6 +18,7 @@ from rlpanel.findings.engine.change_statistic import (
 )
 from rlpanel.findings.engine.places import (
     MEAN,
+    SAMPLES,
     VARIANCE,
     WHOLE,
     WHOLE_RUN,
@@ -27,7 +28,7 @@ from rlpanel.findings.engine.places import (
     rows_by_dimension,
 )
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.signal import Signal, long_stretches
+from rlpanel.findings.engine.signal import Signal, long_stretches, stretches
 from rlpanel.findings.engine.window_scan import MIN_STEPS, Base, Best, Scan, after_together
 
 
@@ -42,7 +43,8 @@ class PlaceTable:
         Means by step, as displayed.
     is_share : bool
 
-    The scale of the test is the logarithm of positive numbers; falls are negated.
+    The scale of the test is the logarithm of positive numbers, and of the odds of some shares; falls are
+    negated.
     """
 
     def __init__(self, context: RuleContext, signal: Signal, sign: int = 1) -> None:
@@ -54,6 +56,11 @@ class PlaceTable:
     def read(self, first: int, stop: int, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances of some steps in the scale of the test, for the first places."""
         mean, variance = self._table[[MEAN, VARIANCE], :count, first:stop]
+        if self._signal.kind == "odds":
+            samples = np.fmax(self._table[SAMPLES, :count, first:stop], 1)
+            share = (mean * samples + 0.5) / (samples + 1)  # never 0 or 1
+            slope = share * (1 - share)
+            return self._sign * np.log(share / (1 - share)), variance / slope**2
         if self._signal.kind != "positive":
             return self._sign * mean, variance
         with np.errstate(all="ignore"):
@@ -121,6 +128,8 @@ _CLOSE = 0.1
 _NEARLY_ALL, _MAX_OF_RUN = 0.95, 0.7
 #: Fewer marked rows are often in one place by chance.
 _MIN_ROWS = 5
+#: Smallest logarithm of the likelihood ratio of a stretch beyond a limit, for one step of one place.
+_CHANCE = 4.0
 #: Length of the window whose mean is compared with a limit, and its distance from it in standard errors.
 _LIMIT_WINDOW, _LIMIT_Z = 3, 3.0
 
@@ -141,7 +150,7 @@ def sustained(
     context : RuleContext
     signal : Signal
     least : float
-        Smallest difference of interest; of a positive signal, the logarithm of a factor.
+        Smallest difference of interest; of a positive signal, or of odds, the logarithm of a factor.
     sign : int
         1 if a rise is bad, -1 if a fall is.
     base : str
@@ -250,6 +259,8 @@ def beyond(
         if not (margin > 0).any():
             return None
         masks = _stretches(margin > 0, least)
+        if table.is_share:
+            masks = [_beyond_chance(table, row, mask, limit) for row, mask in enumerate(masks)]
         scores = [_limit_score(margin[row], table, row, mask) for row, mask in enumerate(masks)]
     if signal.kind == "share":
         masks = [_from_the_start(mask, each) for mask, each in zip(masks, margin, strict=True)]
@@ -268,6 +279,38 @@ def beyond(
 def _stretches(beyond: np.ndarray, least: int) -> list[np.ndarray]:
     """Return `long_stretches` of each row; most rows are not marked at all."""
     return [long_stretches(row, least) if row.any() else row for row in beyond]
+
+
+def _beyond_chance(table: PlaceTable, row: int, mask: np.ndarray, limit: float) -> np.ndarray:
+    """Return the mask without the stretches that the share of the other steps reaches by chance.
+
+    A place with few groups has all of them marked now and then, the more often the more steps there are. The
+    likelihood ratio of a stretch to the other steps must exceed the logarithm of the number of steps and
+    places. A share that is close to the limit in the other steps, too, is kept.
+    """
+    if not mask.any():
+        return mask
+    share, count = table.mean[row], np.nan_to_num(table.independent[row])
+    rest = ~mask & np.isfinite(share) & (count > 0)
+    if rest.sum() < MIN_STEPS:
+        return mask
+    usual = _pooled(share, count, rest)
+    if usual > limit - 2 * _CLOSE:
+        return mask
+    kept, bound = mask.copy(), _CHANCE + float(np.log(len(mask) * len(table.places)))
+    for first, last in stretches(mask).tolist():
+        part = np.zeros(len(mask), bool)
+        part[first:last] = True
+        here = _pooled(share, count, part)
+        ratio = here * np.log(here / usual) + (1 - here) * np.log((1 - here) / (1 - usual))
+        kept[first:last] = float(count[part].sum()) * ratio > bound
+    return kept
+
+
+def _pooled(share: np.ndarray, count: np.ndarray, mask: np.ndarray) -> float:
+    """Return the share in the marked steps together, never 0 or 1 (add-half smoothing)."""
+    samples = float(count[mask].sum())
+    return float((np.nansum(share[mask] * count[mask]) + 0.5) / (samples + 1))
 
 
 def _from_the_start(mask: np.ndarray, margin: np.ndarray) -> np.ndarray:
@@ -334,6 +377,8 @@ def _change(table: PlaceTable, signal: Signal, rise: Rise, sign: int) -> Change:
     before, after = sign * rise.before, sign * rise.after
     if signal.kind == "positive":
         before, after = float(np.exp(before)), float(np.exp(after))
+    if signal.kind == "odds":
+        before, after = (float(1 / (1 + np.exp(-each))) for each in (before, after))
     values = table.mean[rise.row]
     return Change(
         signal,

@@ -177,7 +177,9 @@ class BlockTables:
         _borrow_spread(tables)
         for by_group in (False, True):
             which = [
-                at for at, each in enumerate(signals) if each.kind == "share" and each.by_group == by_group
+                at
+                for at, each in enumerate(signals)
+                if each.kind in {"share", "odds"} and each.by_group == by_group
             ]
             if which:
                 tables[:, which] = _with_floor_of_share(tables[:, which], by_group=by_group)

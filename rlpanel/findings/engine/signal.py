@@ -174,7 +174,7 @@ class StepBlocks:
         return found
 
 
-Kind = Literal["share", "level", "positive"]
+Kind = Literal["share", "odds", "level", "positive"]
 Values = Callable[[RowBatch], np.ndarray]
 
 
@@ -187,8 +187,8 @@ class Signal:
     name : str
         Unique name.
     kind : str
-        ``share``: 0 or 1; ``level``: any number; ``positive``: a positive number that is compared by its
-        logarithm, so that a change is a factor.
+        ``share``: 0 or 1; ``odds``: 0 or 1 whose share is compared by its logit; ``level``: any number;
+        ``positive``: a positive number that is compared by its logarithm, so that a change is a factor.
     needs : tuple of str
         Columns of which the run must have all.
     values : callable
@@ -232,6 +232,14 @@ def column_signal(name: str, kind: Kind = "level") -> Signal:
     if name not in SIGNALS:
         SIGNALS[name] = Signal(name, kind, (name,), lambda rows: rows.number(name))
     return SIGNALS[name]
+
+
+def odds_signal(name: str) -> Signal:
+    """Return the signal of a column of 0 and 1 whose share is compared by its logit."""
+    own = f"odds of {name}"
+    if own not in SIGNALS:
+        SIGNALS[own] = Signal(own, "odds", (name,), lambda rows: rows.number(name))
+    return SIGNALS[own]
 
 
 @signal("each_sample")

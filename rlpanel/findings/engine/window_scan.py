@@ -37,8 +37,13 @@ SHORT, _SHORT_BONUS = 19, 1.0
 _PRICED, _FREE = 5.0, 40
 #: Steps that share an estimate of the noise, steps that it is made of, and the fewest.
 _BLOCK, _HISTORY, _FEWEST = 20, 160, 16
-#: Lengths of the batches whose means show the spread of levels, and the fewest differences of them.
-_BATCHES, _FEWEST_BATCHES = (8, 20), 5
+#: First blocks, which have too few steps to show the spread of levels.
+_FIRST_BLOCKS = 3
+#: Fewest differences of means of batches, which show the spread of levels.
+_FEWEST_BATCHES = 5
+#: Lengths of the batches, and their distances in lengths: up to some 20 steps. A slide would look like noise
+#: over more of them.
+_APART = {8: (1, 2, 3), 20: (1,)}
 #: Turns the median absolute second difference of white noise into its standard deviation, and that of others.
 _SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
 #: Newest steps that are looked at again, since late lines may change them; and steps looked at at once.
@@ -68,25 +73,27 @@ def step_noise(values: np.ndarray) -> np.ndarray:
 def level_spread(values: np.ndarray) -> np.ndarray:
     """Return the standard deviation of a batch's mean, shape (K,); NaN with too few steps.
 
-    It is the largest over the lengths of batches. Differences of adjacent batches have their median taken
-    off, so that a steady trend adds nothing.
+    It is the largest over the lengths of batches and over their distances: a level that wanders slowly
+    differs little between adjacent batches. Differences have their median taken off, so that a steady trend
+    adds nothing.
     """
     found = np.full(len(values), np.nan)
     known = np.isfinite(values)
     sums = np.zeros((2, len(values), values.shape[1] + 1))
     np.cumsum(np.stack([known, np.where(known, values, 0.0)]), axis=2, out=sums[:, :, 1:])
-    for length in _BATCHES:
+    for length in _APART:
         starts = np.arange(values.shape[1] - length, -1, -max(length // 4, 1))[::-1]
         count, total = sums[:, :, starts + length] - sums[:, :, starts]
         with np.errstate(all="ignore"):
             means = np.where(count >= length / 2, total / count, np.nan)
-        gaps = means[:, 4:] - means[:, :-4]
-        if gaps.shape[1] < _FEWEST_BATCHES:
-            continue
-        around = np.abs(gaps - row_median(gaps)[:, None])
-        enough = np.isfinite(gaps).sum(axis=1) >= _FEWEST_BATCHES
-        spread = _DEVIATION / np.sqrt(2) * row_median(around)
-        found = np.fmax(found, np.where(enough, spread, np.nan))
+        for apart in _APART[length]:
+            gaps = means[:, 4 * apart :] - means[:, : -4 * apart]
+            if gaps.shape[1] < _FEWEST_BATCHES:
+                continue
+            around = np.abs(gaps - row_median(gaps)[:, None])
+            enough = np.isfinite(gaps).sum(axis=1) >= _FEWEST_BATCHES
+            spread = _DEVIATION / np.sqrt(2) * row_median(around)
+            found = np.fmax(found, np.where(enough, spread, np.nan))
     return found
 
 
@@ -157,8 +164,8 @@ class Scan:
     best : Best, optional
     low : ndarray of float, shape (2, K, W), optional
         Mean and variance of the lowest earlier window by length of the later one.
-    noise : tuple of ndarray of float, shape (2, K)
-        Of each block of steps: the noise of a step, and the spread of levels.
+    noise : tuple of ndarray of float, shape (3, K)
+        Of each block of steps: the noise of a step, the spread of levels, and the mean of that of all blocks.
     """
 
     least: Any
@@ -235,7 +242,9 @@ class Scan:
             earlier = _lowest(earlier, self.low)
             scan = replace(scan, low=earlier[:, :, :, -1])
         blocks = _block(ends[0])
-        white, slow = np.stack(scan.noise[blocks[0] :], axis=-1)[:, :, None, blocks - blocks[0]]
+        white, own, usual = np.stack(scan.noise[blocks[0] :], axis=-1)[:, :, None, blocks - blocks[0]]
+        # A few batches of steps may look alike by chance: levels spread as much as they did in the run.
+        slow = np.fmax(own, usual)
         with np.errstate(all="ignore"):
             total = _variance(later[1], widths, white, slow) + _variance(earlier[1], before, white, slow)
             gap = later[0] - earlier[0]
@@ -263,8 +272,24 @@ class Scan:
         at = (ends - start)[:, None] + np.arange(_HISTORY)
         values, variance = (part[:, at].reshape(-1, _HISTORY) for part in (values, variance))
         white = np.fmax(step_noise(values), row_median(np.sqrt(variance)) / 2)
-        found = np.stack([white, level_spread(values)]).reshape(2, -1, len(ends))
-        return *self.noise, *found.transpose(2, 0, 1)
+        found = np.stack([white, level_spread(values)]).reshape(2, -1, len(ends)).transpose(2, 0, 1)
+        noise = list(self.noise)
+        for now in found:
+            usual = noise[-1][2] if noise else np.full(len(now[1]), np.nan)
+            share = 1 / max(len(noise) - _FIRST_BLOCKS, 1)
+            noise.append(
+                np.stack(
+                    [
+                        *now,
+                        np.where(
+                            np.isfinite(usual + now[1]),
+                            usual + share * (now[1] - usual),
+                            np.fmax(usual, now[1]),
+                        ),
+                    ]
+                )
+            )
+        return tuple(noise)
 
 
 def after_together(
@@ -363,8 +388,8 @@ def _joined(scans: Sequence[Scan]) -> tuple[Scan, np.ndarray]:
 
 
 def _first_used(scan: Scan) -> int:
-    """Return the first block whose noise the next steps need."""
-    return min(int(_block(np.array(scan.done))), len(scan.noise))
+    """Return the first block whose noise the next steps need: the last one at least, for the mean of all."""
+    return max(min(int(_block(np.array(scan.done))), len(scan.noise) - 1), 0)
 
 
 def _apart(joined: Scan, scans: Sequence[Scan], bounds: np.ndarray) -> list[Scan]:

@@ -13,6 +13,7 @@ import numpy as np
 from rlpanel.findings.engine.change import Change, at_place, compared, number, percent, since
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, rows_of_finding
 from rlpanel.findings.engine.changes import beyond, sustained
+from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import MEAN, WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule
@@ -43,9 +44,9 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
 
     Or their share rises by 40 points. A rise is tested by two windows of steps. Groups in which all samples
     pass are solved: they count from 90% of the limit on, as a warning.
-    A reward that is the same everywhere in the first steps is normal.
+    A reward that is the same everywhere in the first steps is normal; evaluations have no learning signal.
     """
-    if not context.view.grouped:
+    if not context.view.grouped or is_evaluation(context):
         return
     limit = context.thresholds.zero_variance_share
     found = share_finding(

@@ -10,6 +10,7 @@ import numpy as np
 from rlpanel.findings.engine.change import Change, at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, severity_of
 from rlpanel.findings.engine.changes import PlaceTable, sustained
+from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.group_signals import evaluation_splits
 from rlpanel.findings.engine.places import MEAN, SAMPLES
@@ -78,6 +79,25 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
             ),
             split=name,
         )
+
+
+@rule("Evaluation beside the training")
+def evaluation_run(context: RuleContext) -> Iterator[Finding]:
+    """A run has the prompts of the step before in 90% of its steps, and nothing that only a training has.
+
+    It is taken for an evaluation: rules on repeated samples, prompts that come again and zero-variance groups
+    do not fit it. A split with the name of an evaluation needs no note.
+    """
+    if context.snapshot.split in evaluation_splits(context.snapshot) or not is_evaluation(context):
+        return
+    yield Finding(
+        severity="info",
+        sentence="Each step has the prompts of the step before, and no advantages are logged: this run looks "
+        "like an evaluation.",
+        advice="Rules on repeated samples, on prompts that come again and on zero-variance groups are left "
+        "out. Log the advantages if this is a training.",
+        subject="run",
+    )
 
 
 @rule("Evaluation repeats itself")

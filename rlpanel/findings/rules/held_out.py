@@ -14,12 +14,16 @@ from rlpanel.findings.engine.change_finding import affected_rows, finding_of
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.signal import column_signal
+from rlpanel.findings.engine.signal import column_signal, odds_signal
+from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
 
 #: Smallest change: in standard deviations of the samples of a step, and relative to the level before.
 _EFFECT, _RELATIVE = 0.5, 0.2
 #: The same for parts of the reward, which trade off against each other while a run is healthy.
 _PART_EFFECT, _PART_RELATIVE = 0.75, 0.5
+#: The same for a share of 0 and 1: of its logit, relative to the level before, and of the share itself. The
+#: reward itself is measured so where it is rarely 1.
+_ODDS, _ODDS_RELATIVE, _ODDS_LEAST, _RARE = 1.0, 0.35, 0.03, 0.25
 #: Largest standard deviation of a constant part.
 _CONSTANT = 1e-9
 #: Rise of the reward, in standard errors, during the fall of another one.
@@ -90,9 +94,47 @@ def sustained_fall(context: RuleContext, column: str) -> Change | None:
     least = effect * spread(context, column)
     change = sustained(context, signal, least, sign=-1)
     if change is None or not np.isfinite(change.before):
-        return None
+        return _fall_of_odds(context, column)
     far_enough = change.before - change.after > relative * abs(change.before)
-    return change if far_enough else None
+    return change if far_enough else _fall_of_odds(context, column)
+
+
+def _fall_of_odds(context: RuleContext, column: str) -> Change | None:
+    """Return a sustained fall of the share of a reward of 0 and 1, by its logit; None without one.
+
+    A share cannot fall by more than its level: at 0.1, by a third of a standard deviation of its samples.
+    """
+    if not is_share(context, column):
+        return None
+    change = sustained(context, odds_signal(column), _ODDS, sign=-1)
+    if change is None or not np.isfinite(change.before):
+        return None
+    if column in {"reward", "valid_reward"} and change.before > _RARE:
+        return None
+    lost = change.before - change.after
+    return change if lost > max(_ODDS_RELATIVE * change.before, _ODDS_LEAST) else None
+
+
+def is_share(context: RuleContext, column: str) -> bool:
+    """Return True if a column has 0 and 1 only: then its variance follows from its mean."""
+    key = is_share, column
+    if key not in context.results:
+        steps, some = context.snapshot.steps, slice(0, len(context.steps))
+        count, mean = steps.stat(column, COUNT)[some], steps.stat(column, MEAN)[some]
+        deviations = steps.squared_deviations(column)[some]
+        known = count > 0
+        with np.errstate(all="ignore"):
+            off = np.abs(deviations - count * mean * (1 - mean))[known]
+            low, high = steps.stat(column, MIN)[some][known], steps.stat(column, MAX)[some][known]
+            context.results[key] = bool(
+                known.any()
+                and (low >= 0).all()
+                and (high <= 1).all()
+                and (off <= 1e-6 * count[known]).all()
+                and low.min() < high.max()
+            )
+    found: bool = context.results[key]
+    return found
 
 
 def spread(context: RuleContext, column: str) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.group_signals import evaluation_prompts, evaluation_splits, mixed_prompts
 from rlpanel.findings.engine.rule import RuleContext, rule
@@ -106,8 +107,11 @@ def _repeats(by_step: list[np.ndarray]) -> np.ndarray:
 def prompts_again(context: RuleContext) -> Iterator[Finding]:
     """Two steps in a row, or more, have the prompts of earlier steps, in the same order.
 
-    Steps of fewer than three prompts do not count, nor a fixed order that has repeated for two epochs.
+    Steps of fewer than three prompts do not count, nor a fixed order that has repeated for two epochs, nor an
+    evaluation.
     """
+    if is_evaluation(context):
+        return
     by_step = _prompts_by_step(context)
     lags = _repeats(by_step)
     same = np.zeros(len(lags), bool)

@@ -10,6 +10,7 @@ import numpy as np
 from rlpanel.findings.engine.change import number, percent, span, standard_errors
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.change_statistic import fit_step
+from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.label_mix import has_other_data
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE
@@ -23,6 +24,8 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _SHORTEST = 16
 #: Share of a rank's samples that repeats others.
 _REPEATED = 0.5
+#: The same of an evaluation, whose greedy responses change with the policy only.
+_FROZEN = 0.99
 #: Steps in a row.
 _STEPS = 2
 #: Earlier steps that are searched for equal samples, and rise of the share of such samples.
@@ -109,15 +112,16 @@ def rank_repeats(context: RuleContext) -> Iterator[Finding]:
 def rank_stale(context: RuleContext) -> Iterator[Finding]:
     """Half of a rank's samples equal its own samples of the step before, two steps in a row.
 
-    Prompt and response must be equal, and the response must have at least 16 characters.
+    Prompt and response must be equal, and the response must have at least 16 characters. Of an evaluation,
+    99% must be equal: with greedy sampling many are.
     """
     if not context.available(equals_step_before):
         return
     means = np.nan_to_num(context.table(equals_step_before)[MEAN])
     names, ranks = context.ranks()
     whole, shares = means[0], means[ranks]
-    least = min(_STEPS, len(whole))
-    stale = [long_stretches(share >= _REPEATED, least) for share in shares]
+    least, enough = min(_STEPS, len(whole)), _FROZEN if is_evaluation(context) else _REPEATED
+    stale = [long_stretches(share >= enough, least) for share in shares]
     found = [rank for rank, mask in enumerate(stale) if mask.any()]
     advice = "Check whether the engine still generates, and with new weights."
     if found and len(found) < len(names):
@@ -126,7 +130,7 @@ def rank_stale(context: RuleContext) -> Iterator[Finding]:
             sentence = f"Rank {names[rank]} repeats its samples of the step before in {where}."
             yield _finding(context, stale[rank], shares[rank], sentence, advice, names[rank])
         return
-    mask = long_stretches(whole >= _REPEATED, least)
+    mask = long_stretches(whole >= enough, least)
     if mask.any():
         sentence = f"The samples of {span(context.steps, mask)} repeat those of the step before."
         yield _finding(context, mask, whole, sentence, advice, "")
@@ -162,8 +166,10 @@ def samples_again(context: RuleContext) -> Iterator[Finding]:
     """The share of samples that equal one of the ten steps before rises by 15 points, from at most 5%.
 
     Prompt, response and surprisal must be equal: a policy that has learnt gives a text another one. A rise
-    is tested by two windows of steps.
+    is tested by two windows of steps. Evaluations, which repeat their prompts, are left out.
     """
+    if is_evaluation(context):
+        return
     yield from share_findings(
         context,
         ShareRule(
@@ -185,7 +191,7 @@ def _finding(
     context: RuleContext, mask: np.ndarray, share: np.ndarray, sentence: str, advice: str, rank: str
 ) -> Finding:
     return Finding(
-        severity=severity_of(context, mask, harmful=True),
+        severity=severity_of(context, mask, harmful=not is_evaluation(context)),
         sentence=sentence,
         evidence=(
             f"{percent(float(share[mask].mean()))} of {'its' if rank else 'the'} samples in these steps are "

@@ -9,6 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.change import at_place, percent, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of
 from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
@@ -259,8 +260,10 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
     """The share of responses that equal another one of their step rises by 25 points, or is above this.
 
     Responses of fewer than 16 characters, such as numbers, do not count, as they repeat by chance. A rise is
-    tested by two windows of steps with errors clustered by group.
+    tested by two windows of steps with errors clustered by group. Of an evaluation, which may sample
+    greedily, a rise is a warning.
     """
+    limit = 2.0 if is_evaluation(context) else context.thresholds.duplicate_share
     yield from share_findings(
         context,
         ShareRule(
@@ -268,8 +271,8 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
             verb="equal another response of the same step",
             noun="duplicate responses",
             rise=0.25,
-            limit=context.thresholds.duplicate_share,
-            harmful=context.thresholds.duplicate_share,
+            limit=limit,
+            harmful=limit,
             column="repeated_responses",
             tab="group",
             advice="Check entropy and sampling temperature; for templates and refusals, read the prompts.",

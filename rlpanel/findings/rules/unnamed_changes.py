@@ -24,6 +24,8 @@ _NEAR, _WEAKER = 3, 1.5
 _ROWS, _MORE, _MOST = 3, 6, 3
 #: Streams whose noise has this correlation are named once.
 _SAME = 0.8
+#: Counts of a step: more of them do no harm.
+_COUNTS = frozenset({"samples per step", "groups per step"})
 #: A change this many times the smallest one of interest is large; one of the reward always is.
 _LARGE = 1.5
 
@@ -35,7 +37,8 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     Compared are 4 or 8 steps with the 20 before: means, spreads, commonest and missing values of all columns,
     mixes of labels, counts, the reward with each label, numbers and new phrases of the texts, and the
     trainer's scalars. Slow changes do not count, and trends are taken off. All tests together raise one false
-    alarm in 5,000 steps. A warning if the change is large and goes on, else an info.
+    alarm in 5,000 steps. A warning if the change is large and goes on, else an info, as are more samples per
+    step.
     """
     first = max(0, len(context.steps) - _MOST_STEPS)
     streams = list(streams_of(context))
@@ -88,7 +91,8 @@ def _finding(
         streams[each.row].weight == PRIMARY or abs(each.size) >= _LARGE * streams[each.row].least
         for each in rows
     )
-    if not is_large or _starts(context, stream.column, first + lead.at):
+    has_more = stream.name in _COUNTS and lead.size > 0
+    if not is_large or has_more or _starts(context, stream.column, first + lead.at):
         severity = "info"
     return Finding(
         severity=severity,

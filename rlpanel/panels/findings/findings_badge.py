@@ -28,6 +28,7 @@ from rlpanel.panels.findings.findings_popup import (
     finding_json,
 )
 from rlpanel.panels.investigations.claim_writer import ClaimWriter
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
@@ -216,9 +217,9 @@ def _marked(finding: Finding) -> MarkedSteps:
         theme.SEVERITY_COLORS[finding.severity],
         finding.column,
         text=tr(finding.title),
-        sentence=finding.sentence,
-        advice=finding.advice,
-        evidence=finding.evidence,
+        sentence=tr_finding(finding.sentence),
+        advice=tr_finding(finding.advice),
+        evidence=tuple(map(tr_finding, finding.evidence)),
         compared=finding.compared,
         tool=finding.tool,
     )

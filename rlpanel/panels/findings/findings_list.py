@@ -12,6 +12,7 @@ from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.rule_page import rule_address
 from rlpanel.panels.findings.findings_badge import EVERY
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
@@ -70,20 +71,24 @@ def _items(findings: Sequence[Finding]) -> str:
 
 
 def _finding_html(finding: Finding) -> str:
-    evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    advice = Markup("<p><b>{}</b> {}</p>").format(tr("Check next:"), finding.advice) if finding.advice else ""
+    evidence = "".join(f"<p>{safe_text(tr_finding(line))}</p>" for line in finding.evidence)
+    advice = (
+        Markup("<p><b>{}</b> {}</p>").format(tr("Check next:"), tr_finding(finding.advice))
+        if finding.advice
+        else ""
+    )
     if address := rule_address(finding.rule):
         advice += Markup('<p><a href="{}" target="_blank" rel="noopener">{}</a></p>').format(
             address, tr("About this rule")
         )
     symptoms = "".join(
-        f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
+        f"<li>{_mark(symptom)} {safe_text(tr_finding(symptom.sentence))}</li>" for symptom in finding.symptoms
     )
     seen = tr("Also seen")
     also = f'<div class="symptoms"><p>{seen}</p><ul>{symptoms}</ul></div>' if symptoms else ""
     return (
         f"<li>{_mark(finding)} <span>{safe_text(tr(finding.title))}</span>"
-        f"<strong>{safe_text(finding.sentence)}</strong>{evidence}{advice}{also}</li>"
+        f"<strong>{safe_text(tr_finding(finding.sentence))}</strong>{evidence}{advice}{also}</li>"
     )
 
 

@@ -10,6 +10,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.finding_landing import step_choices
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -80,9 +81,9 @@ def finding_json(finding: Finding, snapshot: Snapshot) -> dict[str, Any]:
         "key": finding.key,
         "severity": finding.severity,
         "title": tr(finding.title),
-        "sentence": finding.sentence,
-        "evidence": list(finding.evidence),
-        "advice": finding.advice,
+        "sentence": tr_finding(finding.sentence),
+        "evidence": [tr_finding(line) for line in finding.evidence],
+        "advice": tr_finding(finding.advice),
         "rule": rule_text(finding.rule),
         "split": finding.split,
         "steps": {name: step for name, step in step_choices(finding, snapshot).items() if step is not None},

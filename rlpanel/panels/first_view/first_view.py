@@ -13,6 +13,7 @@ from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_selection import Curve, curves_of
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.line_svg import line_svg
 from rlpanel.panels.samples.visible_rows import visible_rows
@@ -85,7 +86,8 @@ def _findings(context: Context) -> str:
         each for each in known_findings(context.index, context.snapshot.split) if each.severity != "info"
     ]
     items = "".join(
-        f'<li class="{each.severity}">{safe_text(each.sentence)}</li>' for each in found[:_FINDINGS]
+        f'<li class="{each.severity}">{safe_text(tr_finding(each.sentence))}</li>'
+        for each in found[:_FINDINGS]
     )
     return f'<ul class="findings">{items}</ul>' if items else ""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlpanel.number_text import number
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.runs.run_settings import gpus_of, setting_text, settings_of_run
 from rlpanel.panels.session.remark_labels import kind_label
@@ -155,7 +156,7 @@ def _verdict(summary: RunSummary, problem: str) -> str:
 def _said(summary: RunSummary, problem: str, verdict: str) -> str:
     """Return the sentence of a row: its worst finding, or why there is none."""
     if verdict in (ALARM, WARNING):
-        return summary.finding
+        return tr_finding(summary.finding)
     if verdict == UNREAD:
         return tr("cannot be read: {reason}", reason=problem or summary.unchecked)
     if verdict == UNCHECKED:

@@ -13,6 +13,7 @@ import param
 from rlpanel.board_url import MAX_OVERLAY_RUNS, RUNS_PAGE
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.session.threads import BackgroundTask
@@ -211,7 +212,7 @@ def entry_of(label: str, info: RunInfo, summary: RunSummary, problem: str = "") 
         entry["planned"] = planned
     if summary.severity is not None:
         entry["severity"] = summary.severity
-        entry["finding"], entry["checked"] = summary.finding, summary.checked
+        entry["finding"], entry["checked"] = tr_finding(summary.finding), summary.checked
     elif summary.unchecked:
         entry["unchecked"] = summary.unchecked
     return entry
