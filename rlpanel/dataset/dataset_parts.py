@@ -131,8 +131,6 @@ def tokens_schema(arrays: Sequence[str]) -> Any:
 
 def token_tables(part: DatasetPart, unread: UnreadSamples) -> Iterator[Any]:
     """Yield the tokens of a part as tables of some 260,000 rows; samples that cannot be read are counted."""
-    import pyarrow
-
     schema = tokens_schema(list(part.arrays))
     readers = {number: open_reader(*_arguments(file)) for number, file in part.files.items()}
     uids, ranks = part.samples["uid"].to_pylist(), part.samples["rank"].to_pylist()

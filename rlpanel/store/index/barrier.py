@@ -12,7 +12,6 @@ from contextlib import suppress
 from rlpanel.sources.files import file_access
 from rlpanel.store.index.run_files import RunFile, RunFiles
 
-
 #: Seconds between two looks at thousands of files that are being read.
 _BETWEEN = 0.1
 

@@ -365,6 +365,7 @@ class RunIndex:
             self._content.changed = True
         elif file.gone:
             file.gone = False
+            self._content.deleted.pop(name, None)
             self._files.wait(file)
         if found.container not in (None, file.reader.container):
             self._content.open_anew(file, open_file(found, self.reading))
@@ -384,6 +385,9 @@ class RunIndex:
             if name not in seen and not (file.gone or self._folder.hides(name) or content.begins_anew(file))
         ]
         for file in gone:
+            rows = self._table.count_rows(file.number)
+            if rows and self._remote is not None:  # nobody sees it happen on another machine
+                content.deleted[file.reader.name] = rows
             file.mark_gone()
         content.discard(gone)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,10 @@ class Throughput:
         """Return bytes per second up to the bytes ``done`` at time ``now``; 0 while unknown."""
         since, before = self._measurements[0] if self._measurements else (now, done)
         return max(0, done - before) / (now - since) if now > since else 0.0
+
+
+#: Deleted objects that are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,20 @@ class SnapshotBuilder:
         of_files = [*self._content.files.problems, *self._scalars.unread]
         reported = {item.file for item in of_files}
         inaccessible = (item for item in folder.inaccessible if item.file not in reported)
-        return (*folder.ignored, *inaccessible, *of_files)
+        return (*folder.ignored, *inaccessible, *of_files, *self._deleted())
+
+    def _deleted(self) -> Iterator[Unread]:
+        """Yield what went with the objects that were deleted while the run was followed."""
+        deleted = self._content.deleted
+        if deleted:
+            names, rows = sorted(deleted), sum(deleted.values())
+            further = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            what = "its" if len(names) == 1 else "their"
+            yield Unread(
+                ", ".join(names[:_NAMED]) + further,
+                f"deleted from the bucket, and {what} {rows:,} samples with it",
+                "the samples return if it is uploaded again",
+            )
 
     def _problems(self, unread: Iterable[Unread]) -> tuple[str, ...]:
         """Return the problems of the run as sentences."""
