@@ -51,7 +51,7 @@ class Barrier:
         self.is_armed = True
 
     def update(self, files: RunFiles) -> bool:
-        """Return True if no file is behind its size of then; while files are read, it is looked at now and then."""
+        """Return True if no file is behind its size of then; while files wait, it looks now and then."""
         now = time.monotonic()
         if now < self._due and files.has_waiting:
             return False
