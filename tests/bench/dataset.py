@@ -116,7 +116,7 @@ def _by_duckdb(out: Path) -> pd.Series[float]:
     import duckdb
 
     query = f"select step, avg(kl_k3) as kl from '{out}/tokens/*.parquet' group by step order by step"
-    return duckdb.sql(query).df().set_index("step").kl
+    return duckdb.execute(query).df().set_index("step").kl
 
 
 def _by_polars(out: Path) -> pd.Series[float]:
