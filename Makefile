@@ -43,7 +43,7 @@ RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
 # Tests start hundreds of processes; without compiled modules each spends a third of its time on compiling them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint lint-js format format-js unit integration ui slow versions oldest newest upstream-dev test-train upstream watch \
+.PHONY: demo test quick lint lint-js format format-js unit integration ui slow versions oldest newest upstream-dev test-train test-engines upstream watch \
     bench docs messages dist changelog browser clean
 
 demo: .venv/run.stamp
@@ -106,6 +106,12 @@ bench: .venv/dev.stamp browser
 # Real training on the CPU, in an environment of its own, recorded and read back.
 test-train: .venv/dev.stamp .venv-train/stamp
 	$(BIN)/python -m pytest tests/train
+
+# An exported dataset in Spark and polars, in an environment of its own; Spark needs Java 17 or newer.
+test-engines: .venv/dev.stamp
+	test -e .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/$(OTHER_PIP) pyspark polars "pytest>=9.0" hypothesis -e ".[parquet]"
+	.venv-engines/bin/python -m pytest tests/engines
 
 # The writers of other frameworks, executed from their own sources, and read back.
 upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp

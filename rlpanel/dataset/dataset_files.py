@@ -86,11 +86,14 @@ def write_part(part: DatasetPart, folder: str, kinds: Sequence[Kind], code: str 
 
 def _write(file: Path, schema: Any, tables: Iterable[Any]) -> int:
     """Write tables as row groups of one file; return the number of rows."""
+    import pyarrow
     from pyarrow import parquet
 
     rows, temporary = 0, file.with_name(f".{file.name}.{os.getpid()}")
+    # Measured values hardly repeat: to look for repeats takes more time than to write them.
+    repeated = [field.name for field in schema if not pyarrow.types.is_floating(field.type)]
     try:
-        with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        with parquet.ParquetWriter(temporary, schema, compression="zstd", use_dictionary=repeated) as writer:
             for table in tables:
                 writer.write_table(table)
                 rows += table.num_rows

@@ -6,7 +6,7 @@ files makes the tokens of a part without the run's index. All parts of a run hav
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -131,12 +131,11 @@ def tokens_schema(arrays: Sequence[str]) -> Any:
 
 def token_tables(part: DatasetPart, unread: UnreadSamples) -> Iterator[Any]:
     """Yield the tokens of a part as tables of some 260,000 rows; samples that cannot be read are counted."""
-    import pyarrow
-
     schema = tokens_schema(list(part.arrays))
     readers = {number: open_reader(*_arguments(file)) for number, file in part.files.items()}
     uids, ranks = part.samples["uid"].to_pylist(), part.samples["rank"].to_pylist()
-    batches, held = [], 0
+    samples: list[dict[str, np.ndarray]] = []
+    held = 0
     for uid, rank, (number, place) in zip(uids, ranks, part.places, strict=True):
         try:
             record = readers[number].fetch(Locator(*place))
@@ -146,14 +145,23 @@ def token_tables(part: DatasetPart, unread: UnreadSamples) -> Iterator[Any]:
             continue
         logged = {name: record.arrays[key] for name, key in part.arrays.items() if key in record.arrays}
         missing = -1 if rank is None else rank
-        columns = tokens_of(record, missing, uid, part.constants, set(schema.names), logged)
-        arrays = [_column(columns[field.name], field.type) for field in schema]
-        batches.append(pyarrow.record_batch(arrays, schema=schema))
-        held += batches[-1].num_rows
+        samples.append(tokens_of(record, missing, uid, part.constants, set(schema.names), logged))
+        held += len(samples[-1][HEAD[0]])
         if held >= TABLE_TOKENS:
-            yield pyarrow.Table.from_batches(batches, schema)
-            batches, held = [], 0
-    yield pyarrow.Table.from_batches(batches, schema)
+            yield _table(samples, schema)
+            samples, held = [], 0
+    yield _table(samples, schema)
+
+
+def _table(samples: Sequence[Mapping[str, np.ndarray]], schema: Any) -> Any:
+    """Return the columns of some samples as one table: column by column, for a sample has few tokens."""
+    import pyarrow
+
+    if not samples:
+        return schema.empty_table()
+    columns = [np.concatenate([sample[field.name] for sample in samples]) for field in schema]
+    arrays = [_column(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pyarrow.Table.from_arrays(arrays, schema=schema)
 
 
 def _column(values: np.ndarray, kind: Any) -> Any:
@@ -161,7 +169,7 @@ def _column(values: np.ndarray, kind: Any) -> Any:
 
     if values.dtype == object or values.dtype.kind in "iu":
         return pyarrow.array(values, kind)
-    found = pyarrow.array(values.astype(float), pyarrow.float64(), from_pandas=True)
+    found = pyarrow.array(values.astype(float, copy=False), pyarrow.float64(), from_pandas=True)
     return found if kind == found.type else found.cast(kind)
 
 

@@ -22,7 +22,7 @@ from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.metrics.logged_arrays import array_names, query_names
 from rlpanel.number_text import size_text
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sql.sample_relation import Relation, clean_text, distinct_names, quoted, unread
+from rlpanel.sql.sample_relation import Relation, clean_text, clean_texts, distinct_names, quoted, unread
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.sql.sql_process import sql_process
 from rlpanel.sql.statement import TEXTS, TOKENS, TURNS, Statement
@@ -119,7 +119,7 @@ def tokens_of(
     ids, mask = record.arrays.get("response_token_ids"), record.arrays.get("loss_mask")
     found: list[Any] = [array for array in (ids, mask, *values.values()) if array is not None]
     count = len(tokens) or max((len(array) for array in found), default=0)
-    texts = [clean_text(token) for token in tokens[:count]]
+    texts = clean_texts(tokens[:count])
     made = {
         "uid": np.full(count, clean_text(uid), object),
         "step": np.full(count, record.step),

@@ -157,6 +157,12 @@ def clean_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
+def clean_texts(texts: Sequence[str]) -> Sequence[str]:
+    """Return texts that duckdb can hold; a few are looked at together, since hardly any has to be changed."""
+    joined = "".join(texts)
+    return texts if clean_text(joined) == joined else [clean_text(text) for text in texts]
+
+
 def distinct_names(names: Iterable[str]) -> list[str]:
     """Return names that are different for duckdb, which ignores case: ``Reward`` becomes ``Reward_2``."""
     seen: set[str] = set()

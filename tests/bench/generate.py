@@ -122,7 +122,7 @@ def _floats(array: np.ndarray) -> list[float]:
     return array.astype(np.float32).tolist()
 
 
-def write_large_log(folder: Path, steps: int, tokens: int = 24) -> int:
+def write_large_log(folder: Path, steps: int, tokens: int = 24, *, critic: bool = False) -> int:
     """Write `RANKS` files with 1,000 samples per step; return their bytes. A million samples take seconds.
 
     The token arrays of a line are taken from a pool, because formatting numbers would take minutes. All other
@@ -134,10 +134,12 @@ def write_large_log(folder: Path, steps: int, tokens: int = 24) -> int:
     steps : int
     tokens : int
         Tokens per response; 0 for lines without token arrays.
+    critic : bool
+        Whether lines have values and token rewards too, as those of PPO.
     """
     folder.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(0)
-    pool = [_response(draw, tokens) for _ in range(POOL)]
+    pool = [_response(draw, tokens, critic=critic) for _ in range(POOL)]
     logs = [(folder / f"rollout_data_rank_{rank}.jsonl").open("wb") for rank in range(RANKS)]
     for step in range(steps):
         learnt = step / max(1, steps - 1)
@@ -156,7 +158,7 @@ def write_large_log(folder: Path, steps: int, tokens: int = 24) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _response(draw: np.random.Generator, tokens: int) -> bytes:
+def _response(draw: np.random.Generator, tokens: int, *, critic: bool) -> bytes:
     """Return the end of a line: response and token arrays."""
     words = [f" w{word}" for word in draw.integers(0, 30_000, max(tokens, 24)).tolist()]
     response: dict[str, object] = {"response": "".join(words)}
@@ -165,7 +167,10 @@ def _response(draw: np.random.Generator, tokens: int) -> bytes:
         ref_logprobs = logprobs - draw.normal(0.03, 0.1, tokens)
         response["response_tokens"] = words
         for name, values in (("logprobs", logprobs), ("ref_logprobs", ref_logprobs)):
-            response[name] = values.astype(np.float32).tolist()  # float32 widened, as trainers log it
+            response[name] = _floats(values)
+    if critic:
+        response["values"] = _floats(np.linspace(0.0, 0.5, tokens) + draw.normal(0, 0.05, tokens))
+        response["token_rewards"] = _floats(draw.normal(0, 0.05, tokens))
     return json.dumps(response)[1:].encode() + b"\n"
 
 

@@ -42,6 +42,7 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
+from rlpanel.sources.files.remote_entries import RemoteEntry
 from rlpanel.sources.inference.aliases import unknown_key
 from rlpanel.sources.inference.inference import agreed
 from rlpanel.sources.readers.containers import Container, open_reader
@@ -336,7 +337,8 @@ class Directory:
                 unread.append(skipped_link(entry.path, name, target.reason))
             path = target.path
         place = step_folders.place_in_run(entry.path, bound)
-        result = self._formats.detect(path, place, config) if path else None
+        listed = entry.stat() if isinstance(entry, RemoteEntry) else None
+        result = self._formats.detect(path, place, config, listed) if path else None
         if result is None:
             return None
         if result.adapter is None:

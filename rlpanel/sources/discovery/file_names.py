@@ -71,8 +71,15 @@ def display_name(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
+#: Paths that `os.path.relpath` returns as they are, if it is given the folder before them.
+_PLAIN = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", re.ASCII)
+
+
 def relative_name(path: str, folder: str) -> str:
     """Return the name of a path below a folder, as text."""
+    above, rest = path[: len(folder)], path[len(folder) + 1 :]
+    if above == folder and path[len(folder) : len(folder) + 1] == "/" and _PLAIN.fullmatch(rest):
+        return rest  # a run has thousands of files, and `relpath` looks at the working directory
     return display_name(os.path.relpath(path, folder))
 
 

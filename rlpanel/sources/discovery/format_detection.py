@@ -260,7 +260,9 @@ class FormatCache:
                 spans.append(Span(entry.path, 0, min(STREAM, status.st_size)))
         fetch_ahead(spans)
 
-    def detect(self, path: str, name: str, config: FolderConfig) -> FileFormat | None:
+    def detect(
+        self, path: str, name: str, config: FolderConfig, listed: os.stat_result | None = None
+    ) -> FileFormat | None:
         """Return a file's format with its current stat; None if the file is gone.
 
         Parameters
@@ -270,6 +272,8 @@ class FormatCache:
         name : str
             Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
+        listed : os.stat_result, optional
+            Its status, if it was listed just now.
 
         Raises
         ------
@@ -277,7 +281,7 @@ class FormatCache:
             If too many files are open.
         """
         try:
-            status = stat(path)
+            status = listed or stat(path)
         except FileNotFoundError:
             return None
         except OSError as error:  # the folder can be listed but not entered
@@ -288,7 +292,7 @@ class FormatCache:
             cached, keep = _read_format(path, name, config, status, cached)
             if keep:
                 self._formats[key] = cached
-        return replace(cached, status=status)
+        return cached if cached.status is status else replace(cached, status=status)
 
 
 def _read_format(

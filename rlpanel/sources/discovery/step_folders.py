@@ -7,8 +7,10 @@ below the run's folder. Other files belong to the folder above all those that ar
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.atif import Atif
@@ -50,10 +52,10 @@ Place = tuple[str, list[Entry]]
 
 def run_folder(path: str, adapter: Adapter, root: str) -> str:
     """Return the folder of the run that a file belongs to; never a folder above the root."""
-    folder = path_of(path).parent
     pattern = getattr(adapter, "path_in_run", None)
     if pattern is None:
-        return _above_parts(folder, root)
+        return _run_of(os.path.dirname(path), root)
+    folder = path_of(path).parent
     match = pattern.search(_plain_name(path))
     for _ in range(match.group().count("/") if match else 0):
         if str(folder) == root:
@@ -74,9 +76,14 @@ def _above_parts(folder: AnyPath, root: str) -> str:
     return str(folder)
 
 
+@lru_cache(maxsize=4096)  # a folder may hold thousands of files, and is listed every few seconds
+def _run_of(folder: str, root: str) -> str:
+    return _above_parts(path_of(folder), root)
+
+
 def place_in_run(path: str, root: str) -> str:
     """Return a file's path below the run that it belongs to if no trainer's format says otherwise."""
-    return path[len(_above_parts(path_of(path).parent, root).rstrip("/")) + 1 :]
+    return path[len(_run_of(os.path.dirname(path), root).rstrip("/")) + 1 :]
 
 
 def evaluation_in(name: str, adapter: Adapter) -> str:

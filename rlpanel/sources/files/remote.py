@@ -46,7 +46,7 @@ class _Listing:
     """Cached listing of a folder, valid until ``due``; ``missing`` is raised if it could not be listed.
 
     ``changed`` is when its content was last seen to change, and ``version`` counts up with each change in
-    the store.
+    the store. ``listed`` has what the last answer said of each file, and the status made of it.
     """
 
     due: float
@@ -54,6 +54,7 @@ class _Listing:
     missing: OSError | None = None
     changed: float = 0.0
     version: int = 0
+    listed: dict[str, tuple[Info, os.stat_result]] = field(default_factory=dict)
 
 
 #: Shortest interval between two listings in seconds, and its share of the time since the last change.
@@ -277,9 +278,14 @@ class RemoteStore:
         before = self._folders.get(folder)
         known = before.entries if before is not None else {}
         entries: dict[str, RemoteEntry] = {}
+        listed: dict[str, tuple[Info, os.stat_result]] = {}
         for name, info in infos.items():
-            entry = known.get(name)
+            entry, said = known.get(name), before.listed.get(name) if before is not None else None
+            if entry is not None and said is not None and entry.status is said[1] and said[0] == info:
+                entries[name], listed[name] = entry, said  # most files, each time
+                continue
             status = status_of(info, entry.status if entry is not None else None)
+            listed[name] = info, status
             if entry is not None and (entry.status is status or entry.status.st_mtime > status.st_mtime):
                 entries[name] = entry  # the same, or read since in a newer version than the listing shows
             else:
@@ -292,7 +298,7 @@ class RemoteStore:
                 continue  # deleted, or nothing can be said: the listing counts
             entries[entry.name] = entry
         now = time.monotonic()
-        listing = _Listing(0.0, entries)
+        listing = _Listing(0.0, entries, listed=listed)
         if before is not None and before.missing is None and _same(known, entries):
             listing.changed, listing.version = before.changed, before.version
         else:
@@ -403,8 +409,10 @@ def get_store(url: str) -> RemoteStore:
     RemoteError
         If URLs of this kind cannot be read, or the URL contains a password.
     """
-    refuse_password(url)
     base = _base_url(url)
+    if (store := _stores.get(base)) is not None:
+        return store
+    refuse_password(url)
     with _lock:
         if base not in _stores:
             _stores[base] = RemoteStore(url, Reading.from_environment().remote_interval)

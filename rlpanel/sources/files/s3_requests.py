@@ -135,8 +135,7 @@ class S3Requests:
 
         if len(spans) == 1:
             return [read(spans[0])]
-        with ThreadPoolExecutor(min(AT_ONCE, len(spans)), thread_name_prefix="rlpanel-s3") as pool:
-            return list(pool.map(read, spans))
+        return list(self._pool.map(read, spans))
 
     def put(self, url: str, data: bytes, expected: str | None = None) -> str:
         """Write an object if it still has the version that the caller knows; return its new version.
@@ -171,6 +170,11 @@ class S3Requests:
         self._try(lambda: obstore.delete(self._store, self._key(url)))
 
     # -- inside ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads for requests; they are kept, since to start them takes as long as some requests."""
+        return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rlpanel-s3")
 
     @cached_property
     def _store(self) -> Any:

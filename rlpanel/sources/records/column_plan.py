@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -100,6 +100,12 @@ _BYTE_OF_IGNORED = b"\xc0"
 Row = tuple[Any, ...]
 
 
+@lru_cache(maxsize=256)
+def _shared(plan: ColumnPlan) -> ColumnPlan:
+    """Return the first of all equal plans: thousands of files of a run share what it has looked up."""
+    return plan
+
+
 @dataclass(frozen=True)
 class ColumnPlan:
     """Parse plan for lines with the same set of keys.
@@ -158,7 +164,7 @@ class ColumnPlan:
             tuple(key for key, kind, _ in kinds if kind is Kind.NESTED),
             tuple(record.numbers),
         )
-        return plan if plan.columns and plan._matches(record) else None
+        return _shared(plan) if plan.columns and plan._matches(record) else None
 
     @cached_property
     def lazy(self) -> bool:

@@ -6,10 +6,14 @@ A file that keeps growing is not waited for: only its bytes of that moment count
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 
 from rlpanel.sources.files import file_access
 from rlpanel.store.index.run_files import RunFile, RunFiles
+
+#: Seconds between two looks at thousands of files that are being read.
+_BETWEEN = 0.1
 
 
 class Barrier:
@@ -32,6 +36,7 @@ class Barrier:
         self.is_armed = False
         self.behind: dict[str, int] = {}
         self._sizes: dict[int, int] = {}
+        self._due = 0.0
 
     def arm(self, files: RunFiles) -> None:
         """Note the sizes on disk now, and give each file that has changed a turn."""
@@ -46,7 +51,11 @@ class Barrier:
         self.is_armed = True
 
     def update(self, files: RunFiles) -> bool:
-        """Return True if no file is behind its size of then."""
+        """Return True if no file is behind its size of then; while files wait, it looks now and then."""
+        now = time.monotonic()
+        if now < self._due and files.has_waiting:
+            return False
+        self._due = now + _BETWEEN
         behind = {number: self._missing(files.numbered[number]) for number in self._sizes}
         self._sizes = {number: self._sizes[number] for number, missing in behind.items() if missing >= 0}
         self.behind = {files.numbered[number].reader.name: behind[number] for number in self._sizes}

@@ -147,6 +147,8 @@ class RunContent:
         True if some of it are not old lines of a backlog.
     renumbered : bool
         True if line numbers of saved rows have changed since the last save.
+    deleted : dict of str to int
+        Files and objects that were deleted since the run was opened, with the number of their samples.
     """
 
     def __init__(
@@ -157,6 +159,7 @@ class RunContent:
         self.version, self.bytes_read = version, bytes_read
         self.newest_line = 0.0
         self.changed = self.has_new_lines = self.renumbered = False
+        self.deleted: dict[str, int] = {}
         self._rest = rest
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
 

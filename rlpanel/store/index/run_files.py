@@ -234,8 +234,6 @@ class RunFiles:
     resting : RestingFiles
     again : dict of int to list of ChangedLine
         Lines that are to be read again, by file number.
-    deleted : dict of int to str
-        Names of the files that were read and then deleted, by their number.
     """
 
     def __init__(self, rest: float) -> None:
@@ -251,7 +249,6 @@ class RunFiles:
         self._problems: dict[int, Unread] = {}
         self.resting = RestingFiles(rest)
         self.again: dict[int, list[ChangedLine]] = {}
-        self.deleted: dict[int, str] = {}
 
     def add(self, name: str, reader: JsonlFile) -> RunFile:
         """Add a file, which has unread lines."""

@@ -44,6 +44,10 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 TRIM_AFTER_BYTES = 64 << 20
 
 
+#: Seconds between two snapshots of a remote run while many of its files have unread lines.
+_BETWEEN = 0.5
+
+
 class RunIndex:
     """Reads a run's files into rows and statistics.
 
@@ -345,6 +349,9 @@ class RunIndex:
     def _is_due(self) -> bool:
         """True if changes may be published: old lines of a backlog wait, as pages draw each snapshot."""
         backlog, published = self._backlog, self.snapshot.progress
+        if self._remote is not None and self._files.has_waiting:
+            # Each file brings few lines: a snapshot for a handful of them takes longer than to read them.
+            return time.monotonic() - self._committed_at >= _BETWEEN
         if not backlog or backlog.halted or published.caught_up or self._content.has_new_lines:
             return True
         return time.monotonic() - self._committed_at >= self.limits.backlog.notice_seconds
@@ -358,7 +365,7 @@ class RunIndex:
             self._content.changed = True
         elif file.gone:
             file.gone = False
-            self._files.deleted.pop(file.number, None)
+            self._content.deleted.pop(name, None)
             self._files.wait(file)
         if found.container not in (None, file.reader.container):
             self._content.open_anew(file, open_file(found, self.reading))
@@ -378,8 +385,9 @@ class RunIndex:
             if name not in seen and not (file.gone or self._folder.hides(name) or content.begins_anew(file))
         ]
         for file in gone:
-            if file.reader.tail.bytes_done:
-                self._files.deleted[file.number] = file.reader.name
+            rows = self._table.count_rows(file.number)
+            if rows:
+                content.deleted[file.reader.name] = rows
             file.mark_gone()
         content.discard(gone)
 

@@ -52,6 +52,10 @@ class Throughput:
         return max(0, done - before) / (now - since) if now > since else 0.0
 
 
+#: Deleted objects that are named.
+_NAMED = 3
+
+
 @dataclass(frozen=True)
 class RunStatus:
     """Reading progress and problems of a run, as a snapshot publishes them.
@@ -167,7 +171,20 @@ class SnapshotBuilder:
         of_files = [*self._content.files.problems, *self._scalars.unread]
         reported = {item.file for item in of_files}
         inaccessible = (item for item in folder.inaccessible if item.file not in reported)
-        return (*folder.ignored, *inaccessible, *of_files)
+        return (*folder.ignored, *inaccessible, *of_files, *self._deleted())
+
+    def _deleted(self) -> Iterator[Unread]:
+        """Yield the samples of files and objects that were deleted while the run was followed."""
+        deleted = self._content.deleted
+        if deleted:
+            names, rows = sorted(deleted), sum(deleted.values())
+            further = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            what = "its" if len(names) == 1 else "their"
+            yield Unread(
+                ", ".join(names[:_NAMED]) + further,
+                f"deleted or renamed: {what} {rows:,} samples do not count any more",
+                "they count again once it is back",
+            )
 
     def _problems(self, unread: Iterable[Unread]) -> tuple[str, ...]:
         """Return the problems of the run as sentences."""
@@ -181,7 +198,6 @@ class SnapshotBuilder:
                 f"the log has too many columns: the first {MAX_COLUMNS} are shown, "
                 f"{left_out!r} and later ones are left out"
             )
-        problems += _of_deleted([*self._content.files.deleted.values()])
         return (*problems, *self._scalars.problems)
 
     @property
@@ -214,11 +230,3 @@ def _frozen_state(table: RunTable) -> np.ndarray:
 
 def _bad_scalar_lines(log: ScalarLog) -> list[BadLineAt]:
     return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]
-
-
-def _of_deleted(names: list[str]) -> Iterator[str]:
-    """Yield a sentence on the files that were deleted after they were read."""
-    if names:
-        shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
-        counted = "a file was" if len(names) == 1 else f"{len(names):,} files were"
-        yield f"{counted} deleted or renamed: samples of {shown} do not count any more"

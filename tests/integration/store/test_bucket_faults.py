@@ -92,7 +92,23 @@ def test_an_object_that_the_listing_lost_keeps_its_rows_until_it_is_deleted(serv
     server.listing = None
     del server.objects["run/rollout_data_rank_3.jsonl"]
     server.keys = []
-    assert look(found).samples == 4 * (RANKS - 1)
+    snapshot = look(found)
+    assert snapshot.samples == 4 * (RANKS - 1)
+    assert [unread.file for unread in snapshot.unread] == ["rollout_data_rank_3.jsonl"]
+    assert "4 samples" in snapshot.unread[0].reason
+    server.put("run/rollout_data_rank_3.jsonl", STEPS[0])
+    snapshot = look(found)
+    assert (snapshot.samples, snapshot.unread) == (4 * RANKS, ())
+
+
+def test_many_deleted_objects_are_counted_and_the_first_are_named(server: SmallS3) -> None:
+    found = opened()
+    for rank in range(20, RANKS):
+        del server.objects[f"run/rollout_data_rank_{rank}.jsonl"]
+    server.keys = []
+    (unread,) = look(found).unread
+    assert unread.file.endswith("rollout_data_rank_22.jsonl and 17 more")
+    assert f"{4 * (RANKS - 20)} samples" in unread.reason
 
 
 def test_a_listed_object_that_is_gone_is_named(server: SmallS3) -> None:

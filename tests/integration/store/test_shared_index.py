@@ -164,3 +164,49 @@ def test_an_old_index_is_called_old(
 def test_storage_without_conditions_is_refused() -> None:
     with pytest.raises(SettingError, match="in a folder or at s3://"):
         open_shelf("gs://bucket/indexes", "run")
+
+
+def test_an_index_whose_upload_was_cut_is_not_used(
+    server: SmallS3, machines: tuple[Machine, Machine], place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    machines[0].publish()
+    shelf = open_shelf(place, "run")
+    found, _ = newest(shelf)
+    assert found is not None
+    whole = shelf.get(found.object)[0]
+    shelf.put(found.object, whole[: len(whole) // 2])
+    with caplog.at_level(logging.WARNING):
+        read = machines[1].read()
+    assert (read.snapshot.samples, read.bytes_read) == (4, len(STEPS[0]))
+    assert f"{found.object} is damaged; the logs are read instead" in caplog.text
+
+
+def test_an_index_of_another_version_is_refused_by_name(
+    server: SmallS3, machines: tuple[Machine, Machine], place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    machines[0].publish()
+    shelf = open_shelf(place, "run")
+    content = json.loads(shelf.get("latest.json")[0]) | {"code": "of-last-year", "owner": "old-machine:7"}
+    shelf.put("latest.json", json.dumps(content).encode())
+    with caplog.at_level(logging.WARNING):
+        read = machines[1].read()
+    assert (read.snapshot.samples, read.bytes_read) == (4, len(STEPS[0]))
+    assert (
+        "index of 4 samples by old-machine:7 is not used: another version of rlpanel made it" in caplog.text
+    )
+
+
+def test_a_writer_that_lost_its_lease_does_not_replace_the_index_of_the_next(
+    server: SmallS3, machines: tuple[Machine, Machine], place: str
+) -> None:
+    machines[0].publish()
+    shelf = open_shelf(place, "run")
+    before, version = newest(shelf)
+    server.put(LOG, STEPS[0] + STEPS[1])
+    machines[1].publish()
+    with pytest.raises(FileExistsError):
+        shelf.put("latest.json", b"{}", version)
+    now, _ = newest(shelf)
+    assert before is not None
+    assert now is not None
+    assert (before.rows, now.rows) == (4, 8)

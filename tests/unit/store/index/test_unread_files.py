@@ -155,6 +155,7 @@ def test_samples_of_a_deleted_file_do_not_vanish_without_a_word(run: Path) -> No
     (run / RANK1).unlink()
     assert look(index).samples == 3
     [problem] = index.snapshot.problems
-    assert problem == f"a file was deleted or renamed: samples of {RANK1} do not count any more"
+    assert RANK1 in problem
+    assert "deleted or renamed: its 3 samples do not count any more" in problem
     (run / RANK1).write_bytes(content)
     assert (look(index).samples, index.snapshot.problems) == (6, ())
