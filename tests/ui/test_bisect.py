@@ -38,7 +38,7 @@ def test_the_button_of_a_finding_leads_to_the_chain_and_a_link_to_its_samples(bo
     rows.filter(has_text="kl").click()
     expect(board.page).to_have_url(re.compile(rf"step={MADE.onset + 1}\b"))
     # The chain stands on the curves of the run, and its list leads to each change without a mouse.
-    board.tab("overview") if False else board.page.get_by_role("tab", name="Overview").click()
+    board.tab("Overview")
     events = board.page.get_by_role("combobox", name="Events on the curves")
     expect(events.locator("option")).to_contain_text([r"Events:", "change 1 of"])
     events.focus()
