@@ -15,7 +15,6 @@ import numpy as np
 
 from rlpanel.divergence.read_texts import content_streams
 from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pairs
-from rlpanel.findings.engine.group_signals import evaluation_prompts
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
@@ -99,7 +98,11 @@ def prompt_cells(here: RuleContext, there: RuleContext, pairs: StepPairs) -> Pai
 
 
 def paired_streams(
-    here: RuleContext, there: RuleContext, pairs: StepPairs, ignored: frozenset[str] = frozenset()
+    here: RuleContext,
+    there: RuleContext,
+    pairs: StepPairs,
+    held: np.ndarray,
+    ignored: frozenset[str] = frozenset(),
 ) -> Iterator[PairedStream | str]:
     """Yield the streams of two runs, and the names of those that only one of them has.
 
@@ -107,10 +110,11 @@ def paired_streams(
     ----------
     here, there : RuleContext
     pairs : StepPairs
+    held : ndarray of int
+        Hashes of the prompts in the evaluations of both runs.
     ignored : set of str
         Columns that mean different things in the two runs.
     """
-    held = np.concatenate([evaluation_prompts(run.snapshot) for run in (here, there)])
     # Two columns may have one label, such as lengths in tokens and in characters.
     mine, theirs = (
         {

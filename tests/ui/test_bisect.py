@@ -39,6 +39,7 @@ def test_the_button_of_a_finding_leads_to_the_chain_and_a_link_to_its_samples(bo
     expect(board.page).to_have_url(re.compile(rf"step={MADE.onset + 1}\b"))
     # The chain stands on the curves of the run, and its list leads to each change without a mouse.
     board.tab("Overview")
+    board.settled()
     events = board.page.get_by_role("combobox", name="Events on the curves")
     expect(events.locator("option")).to_contain_text([r"Events:", "change 1 of"])
     events.focus()
@@ -46,7 +47,6 @@ def test_the_button_of_a_finding_leads_to_the_chain_and_a_link_to_its_samples(bo
     expect(board.page).to_have_url(re.compile(rf"step={MADE.onset + 1}\b"))
     events.press("End")
     expect(events).to_have_value(re.compile(r"\d+"))
-    board.page.screenshot(path="/tmp/chains/marks.png")
 
 
 def test_a_text_that_is_no_step_is_said(board: BoardPage) -> None:

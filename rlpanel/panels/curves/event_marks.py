@@ -35,8 +35,10 @@ _LABELS = {
 MAX_MARKS, _MOST, _CHARS = 500, 5, 160
 #: Seconds between two looks at the events of a run that grows.
 _EVERY = 2.0
-#: Pixels from the middle of a triangle to its label.
-_BESIDE = 7
+#: Pixels from the middle of a triangle to its label, and of a line of labels.
+_BESIDE, _LINE = 7, 12
+#: Part of the axis at its right end in which a label stands to the left.
+_RIGHT_END = 0.25
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,41 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _CHARS else f"{plain[:_CHARS]}…"
 
 
+def _places(x: np.ndarray, has_label: Sequence[bool], axis: RunAxis) -> tuple[np.ndarray, np.ndarray]:
+    """Return the side and the line of each label, so that those of steps that are near do not overlap.
+
+    The first half stands to the left of its triangles, each one a line lower than the one before it; the
+    others stand to the right, the last one in the first line.
+
+    Parameters
+    ----------
+    x : ndarray of float, shape (M,)
+        Positions of the marks, ascending.
+    has_label : sequence of bool
+    axis : RunAxis
+
+    Returns
+    -------
+    ndarray of int, shape (M,)
+        -1 for the left, 1 for the right.
+    ndarray of int, shape (M,)
+        From 0 at the top.
+    """
+    side, line = np.ones(len(x), int), np.zeros(len(x), int)
+    labelled = np.flatnonzero(has_label)
+    if not len(labelled) or not len(axis.positions):
+        return side, line
+    first, last = axis.positions[[0, -1]]
+    is_left = np.arange(len(labelled)) < len(labelled) / 2
+    if len(labelled) == 1:
+        is_left[0] = x[labelled[0]] > (first + last) / 2
+    is_left |= x[labelled] > last - _RIGHT_END * (last - first)
+    side[labelled[is_left]] = -1
+    line[labelled[is_left]] = np.arange(is_left.sum())
+    line[labelled[~is_left]] = np.arange((~is_left).sum())[::-1]
+    return side, line
+
+
 class RunMarks:
     """The marks of the run that a page shows; they are found once for a snapshot, its notes and a chain."""
 
@@ -148,18 +185,18 @@ class EventMarks:
         steps = np.array(list(marks), np.int64)
         colors = theme.palette(dark)
         x = axis.positions_of(steps) if len(steps) else np.empty(0)
-        # A label in the right half of the axis stands to the left of its triangle.
-        middle = float(axis.positions[[0, -1]].mean()) if len(axis.positions) else 0.0
-        is_left = x < middle
+        labels = [self._label(mark) for mark in marks.values()]
+        side, line = _places(x, [bool(each) for each in labels], axis)
         data = {
             "x": x,
             "y": np.full(len(steps), _TOP),
             "step": [f"{step:,}" for step in steps.tolist()],
             "text": [mark.text for mark in marks.values()],
             "color": [colors[_COLORS[mark.kind]] for mark in marks.values()],
-            "label": [self._label(mark) for mark in marks.values()],
-            "align": np.where(is_left, "left", "right").tolist(),
-            "offset": np.where(is_left, _BESIDE, -_BESIDE),
+            "label": labels,
+            "align": np.where(side < 0, "right", "left").tolist(),
+            "across": side * _BESIDE,
+            "down": line * _LINE,
         }
         source = self._renderer.data_source
         if any(not np.array_equal(source.data[name], values) for name, values in data.items()):
@@ -172,14 +209,14 @@ class EventMarks:
 
     def _create(self) -> None:
         self._plot.extra_y_ranges = {**self._plot.extra_y_ranges, _RANGE: Range1d(start=0, end=1)}
-        names = ("x", "y", "step", "text", "color", "label", "align", "offset")
+        names = ("x", "y", "step", "text", "color", "label", "align", "across", "down")
         empty: dict[str, Any] = {name: [] for name in names}
         mark = Scatter(
             x="x", y="y", marker="inverted_triangle", size=9, fill_color="color", line_color="color"
         )
         label = Text(
-            x="x", y="y", text="label", x_offset="offset", text_align="align", text_baseline="middle",
-            text_color="color", text_font_size="11px",
+            x="x", y="y", text="label", x_offset="across", y_offset="down", text_align="align",
+            text_baseline="middle", text_color="color", text_font_size="11px",
         )  # fmt: skip
         source = ColumnDataSource(empty, name="events")
         self._renderer = self._plot.add_glyph(source, mark, y_range_name=_RANGE, level="overlay")

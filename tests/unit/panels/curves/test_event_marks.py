@@ -56,6 +56,16 @@ def test_the_curve_of_a_change_has_its_levels_and_others_its_number(tmp_path: Pa
     }
 
 
+def test_labels_of_near_steps_stand_apart(tmp_path: Path) -> None:
+    context = Context(view=rlpanel.open_run(write_run(tmp_path, steps=40), follow=False).view)
+    context.chain_marks = [ChainMark(step, "", "") for step in (20, 21, 22, 39)]
+    figure = CurveCard(context, Curve("reward", "reward", ("reward",))).plot.figure
+    (texts,) = (each for each in figure.renderers if isinstance(each.glyph, Text))
+    drawn = texts.data_source.data
+    assert drawn["align"] == ["right", "right", "left", "right"]
+    assert drawn["down"].tolist() == [0, 12, 0, 24]
+
+
 def test_the_list_of_events_selects_a_step(tmp_path: Path) -> None:
     context = Context(view=rlpanel.open_run(write_run(tmp_path, steps=4), follow=False).view)
     curves = Curves(context)
