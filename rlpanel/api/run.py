@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -133,15 +131,15 @@ class Run:
             reward_weights = ",".join(f"{name}={weight!r}" for name, weight in reward_weights.items())
         return self.ask("what_if", list(algorithms), reward_weights=reward_weights, **options)
 
-    def gate(self, *against: Run | str | os.PathLike[str], **options: Any) -> Table:
+    def gate(self, *against: Run, **options: Any) -> Table:
         """Return whether the run is worse than the spread of its baselines allows, number by number.
 
-        ``run.gate("runs/a", "runs/b").about["state"]`` is ``worse``, ``passed`` or ``cannot tell``.
+        ``run.gate(a, b, c).about["state"]`` is ``worse``, ``passed`` or ``cannot tell``.
 
         Parameters
         ----------
-        *against : Run or path
-            The baselines: runs with the same settings and other seeds. Those of a path are read once.
+        *against : Run
+            The baselines: runs with the same settings and other seeds.
         **options
             As `rlpanel.queries.across_runs.gate.gate`: ``on``, ``windows`` and ``align``.
 
@@ -149,21 +147,18 @@ class Run:
         ------
         SettingError
             If no baseline is given, or no run logs a number of ``on``.
-        RunNotFound
-            If a path holds no run.
         """
-        with ExitStack() as opened:
-            return self.ask("gate", [_other_data(each, opened) for each in against], **options)
+        return self.ask("gate", [each.data for each in against], **options)
 
-    def diverge(self, against: Run | str | os.PathLike[str], **options: Any) -> Table:
+    def diverge(self, against: Run, **options: Any) -> Table:
         """Return the numbers in which another run leaves this one, the earliest first.
 
-        ``run.diverge("runs/b").about["sentence"]`` names the first step and what differs first.
+        ``run.diverge(other).about["sentence"]`` names the first step and what differs first.
 
         Parameters
         ----------
-        against : Run or path
-            The other run; that of a path is read once.
+        against : Run
+            The other run.
         **options
             As `rlpanel.queries.across_runs.diverge.diverge`, such as ``align``.
 
@@ -171,11 +166,8 @@ class Run:
         ------
         SettingError
             If a run does not log what the axis needs.
-        RunNotFound
-            If the path holds no run.
         """
-        with ExitStack() as opened:
-            return self.ask("diverge", _other_data(against, opened), **options)
+        return self.ask("diverge", against.data, **options)
 
     @property
     def splits(self) -> dict[str, int]:
@@ -698,15 +690,6 @@ class Run:
         stats = self.stats()
         bad = f", {stats.bad_lines:,} bad lines" if stats.bad_lines else ""
         return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps{bad}>"
-
-
-def _other_data(run: Run | str | os.PathLike[str], opened: ExitStack) -> RunData:
-    """Return another run as questions take it; that of a path is closed by the stack."""
-    if not isinstance(run, Run):
-        from rlpanel.api.open_run import open_run
-
-        run = opened.enter_context(open_run(run, follow=False))
-    return run.data
 
 
 def _data_of(selected: Any) -> Any:

@@ -73,8 +73,8 @@ def test_settings_that_differ_are_named(parted: Divergence) -> None:
 
 
 def test_a_run_says_where_another_one_leaves_it(folder: Path) -> None:
-    with rlpanel.open_run(folder / "a", follow=False) as run:
-        table = run.diverge(folder / "b")
+    a, b = (rlpanel.open_run(folder / name, follow=False) for name in "ab")
+    table = a.diverge(b)
     assert abs(table.about["first_step"] - ONSET) <= 1
     assert table.rows[0]["column"] == "reward"
 

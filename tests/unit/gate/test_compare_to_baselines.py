@@ -53,12 +53,11 @@ def test_another_seed_passes_and_its_means_are_those_of_the_file(
     assert "found with a chance of 80 %" in row["sentence"]
 
 
-def test_a_run_takes_baselines_as_runs_and_as_paths(baselines: list[Path], tmp_path: Path) -> None:
+def test_a_run_is_compared_from_python(baselines: list[Path], tmp_path: Path) -> None:
     new = write_seed(tmp_path / "new", 9, fall=0.6)
     expected = gated(new, baselines, on=["reward"])
-    with rlpanel.open_run(new, follow=False) as run, rlpanel.open_run(baselines[0], follow=False) as first:
-        table = run.gate(first, *baselines[1:], on=["reward"])
-        assert first.snapshot.samples  # a given run stays open
+    run, *others = (rlpanel.open_run(path, follow=False) for path in (new, *baselines))
+    table = run.gate(*others, on=["reward"])
     assert (table.about, table.rows) == (expected.about, expected.rows)
     assert table.about["state"] == "worse"
 
