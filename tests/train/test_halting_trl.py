@@ -1,4 +1,4 @@
-"""An alarm stops a real training with TRL by its callback, with the reason in the log; a healthy one goes on."""
+"""An alarm stops a real training with TRL, with the reason in its log; a healthy training goes on."""
 
 from __future__ import annotations
 

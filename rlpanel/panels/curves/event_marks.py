@@ -37,8 +37,9 @@ MAX_MARKS, _MOST, _CHARS = 500, 5, 160
 _EVERY = 2.0
 #: Pixels from the middle of a triangle to its label, and of a line of labels.
 _BESIDE, _LINE = 7, 12
-#: Part of the axis at its right end in which a label stands to the left.
-_RIGHT_END = 0.25
+#: Parts of the axis at its right end in which a short and a long label stand to the left, and the length of
+#: a short one.
+_RIGHT_END, _SHORT = (0.25, 0.6), 8
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _CHARS else f"{plain[:_CHARS]}…"
 
 
-def _places(x: np.ndarray, has_label: Sequence[bool], axis: RunAxis) -> tuple[np.ndarray, np.ndarray]:
+def _places(x: np.ndarray, lengths: Sequence[int], axis: RunAxis) -> tuple[np.ndarray, np.ndarray]:
     """Return the side and the line of each label, so that those of steps that are near do not overlap.
 
     The first half stands to the left of its triangles, each one a line lower than the one before it; the
@@ -113,7 +114,8 @@ def _places(x: np.ndarray, has_label: Sequence[bool], axis: RunAxis) -> tuple[np
     ----------
     x : ndarray of float, shape (M,)
         Positions of the marks, ascending.
-    has_label : sequence of bool
+    lengths : sequence of int
+        Characters of the labels; 0 without one.
     axis : RunAxis
 
     Returns
@@ -124,14 +126,15 @@ def _places(x: np.ndarray, has_label: Sequence[bool], axis: RunAxis) -> tuple[np
         From 0 at the top.
     """
     side, line = np.ones(len(x), int), np.zeros(len(x), int)
-    labelled = np.flatnonzero(has_label)
+    labelled = np.flatnonzero(lengths)
     if not len(labelled) or not len(axis.positions):
         return side, line
     first, last = axis.positions[[0, -1]]
     is_left = np.arange(len(labelled)) < len(labelled) / 2
     if len(labelled) == 1:
         is_left[0] = x[labelled[0]] > (first + last) / 2
-    is_left |= x[labelled] > last - _RIGHT_END * (last - first)
+    room = np.where(np.array(lengths)[labelled] > _SHORT, _RIGHT_END[1], _RIGHT_END[0])
+    is_left |= x[labelled] > last - room * (last - first)
     side[labelled[is_left]] = -1
     line[labelled[is_left]] = np.arange(is_left.sum())
     line[labelled[~is_left]] = np.arange((~is_left).sum())[::-1]
@@ -186,7 +189,7 @@ class EventMarks:
         colors = theme.palette(dark)
         x = axis.positions_of(steps) if len(steps) else np.empty(0)
         labels = [self._label(mark) for mark in marks.values()]
-        side, line = _places(x, [bool(each) for each in labels], axis)
+        side, line = _places(x, [len(each) for each in labels], axis)
         data = {
             "x": x,
             "y": np.full(len(steps), _TOP),
