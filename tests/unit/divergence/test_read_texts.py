@@ -28,6 +28,12 @@ def first_of(found: Divergence) -> tuple[str, int]:
     return first.stream.stream.name, int(found.pairs.first_there[first.onset])
 
 
+@pytest.mark.parametrize("fault", ["rate", "null_part", "template"])
+def test_a_fault_of_a_real_training_is_found_at_its_step(fault: str, healthy: Path, tmp_path: Path) -> None:
+    name, step = first_of(compared(healthy, unpacked(fault, tmp_path)))
+    assert abs(step - 25) <= 1, name
+
+
 def test_groups_of_different_prompts_of_a_real_training_are_found(healthy: Path, tmp_path: Path) -> None:
     found = compared(healthy, unpacked("mixed_groups", tmp_path))
     assert first_of(found) == ("samples in groups of different prompts", 25)
