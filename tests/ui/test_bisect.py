@@ -25,6 +25,7 @@ def runs(root: Path) -> None:
 def test_the_button_of_a_finding_leads_to_the_chain_and_a_link_to_its_samples(board: BoardPage) -> None:
     board.go(run="chain", page="explain", theme="light")
     board.page.locator(".rl-findings summary.pill").click()
+    board.settled()
     board.page.locator(".rl-findings .bisect").first.click()
     expect(board.page).to_have_url(re.compile(r"explain=bisect"))
     rows = board.page.locator(".rl-bisect-rows button")
