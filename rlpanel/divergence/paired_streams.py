@@ -8,6 +8,7 @@ scale of the test, and a mean's error is carried there by the first term of its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pai
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import LEAST_SPREADS, Stream, streams_of
+from rlpanel.findings.engine.streams import LEAST_SPREADS, TRAINERS, Stream, streams_of
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
@@ -26,6 +27,10 @@ from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 _FEWEST_PROMPTS, _SHARED = 4, 0.5
 #: A scalar that grows in this share of the steps is a counter.
 _GROWS = 0.95
+#: Scalars of the trainer that measure the machine, such as `step_time`: they do not belong to the training.
+_OF_MACHINE = re.compile(
+    r"(^|[/_.])(time|seconds|throughput|tokens_per_second|samples_per_second|steps_per_second)($|[/_.])"
+)
 #: Odd number that spreads pairs of steps over the hashes of prompts.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 #: Smallest change of interest of a number that both runs share exactly, such as a planned learning rate.
@@ -137,6 +142,8 @@ def paired_streams(
             else:
                 yield name
             continue
+        if name.endswith(TRAINERS) and _OF_MACHINE.search(name.removesuffix(TRAINERS)):
+            continue
         a, b = a or _absent(known, here), b or _absent(known, there)
         if a is None or b is None:
             yield name
@@ -147,11 +154,7 @@ def paired_streams(
 def _is_counter(stream: Stream) -> bool:
     """Return whether a scalar only grows, such as a count of tokens: its difference never settles."""
     known = stream.values[np.isfinite(stream.values)]
-    return (
-        stream.name.endswith(" of the trainer")
-        and len(known) > 2
-        and bool((np.diff(known) > 0).mean() > _GROWS)
-    )
+    return stream.name.endswith(TRAINERS) and len(known) > 2 and bool((np.diff(known) > 0).mean() > _GROWS)
 
 
 def _absent(other: Stream, context: RuleContext) -> Stream | None:

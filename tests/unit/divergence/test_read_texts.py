@@ -28,6 +28,12 @@ def first_of(found: Divergence) -> tuple[str, int]:
     return first.stream.stream.name, int(found.pairs.first_there[first.onset])
 
 
+def test_two_seeds_of_a_real_training_do_not_part(healthy: Path, tmp_path: Path) -> None:
+    """The second one ran on a busy machine, whose times are no difference of the training."""
+    found = compared(healthy, unpacked("other_seed", tmp_path))
+    assert found.partings == ()
+
+
 @pytest.mark.parametrize("fault", ["rate", "null_part", "template"])
 def test_a_fault_of_a_real_training_is_found_at_its_step(fault: str, healthy: Path, tmp_path: Path) -> None:
     name, step = first_of(compared(healthy, unpacked(fault, tmp_path)))
