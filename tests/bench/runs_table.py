@@ -18,7 +18,7 @@ from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.runs.runs_table import RunsTable
 from rlpanel.panels.session.context import Context
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.store.index.run_summary import RunSummaries, RunSummary
+from rlpanel.store.index.run_summary import RunSummaries, RunSummary, Setting
 from tests.bench.harness import Figures, Task, run
 from tests.many_runs import write_many
 
@@ -53,7 +53,11 @@ def measure(task: Task) -> Figures:
     figures["last lines, CPU s"] = seconds_of(read_lines)
     for at, info in enumerate(runs):  # as a check leaves them
         rewards = (0.1, 0.2, 0.2 + 0.5 * at / len(runs))
-        config = {"learning_rate": (1e-6, 2e-6, 3e-6)[at % 3], "seed": at % 7, "beta": 0.04}
+        config: dict[str, Setting] = {
+            "learning_rate": (1e-6, 2e-6, 3e-6)[at % 3],
+            "seed": at % 7,
+            "beta": 0.04,
+        }
         severity, sentence = ("alarm", "The reward fell from 0.7 to 0.2.") if at % 2 else ("", "")
         known = RunSummary(
             samples=80, bytes=info.bytes, step=10, first=1, reward=rewards[-1], trend=rewards,
@@ -63,18 +67,19 @@ def measure(task: Task) -> Figures:
     table = RunsTable(context)
     context.runs = runs
 
-    def choose(**values: Any) -> Callable[[], None]:
+    def choose(**values: Any) -> Callable[[], Any]:
         return lambda: context.selection.param.update(**values)
 
     figures["drawn, CPU s"] = seconds_of(choose(page=RUNS_PAGE))
     figures["opened, CPU s"] = figures["listed, CPU s"] + figures["drawn, CPU s"]
     figures["sent, kB"] = len(json.dumps([getattr(table, name) for name in _SENT])) / 1e3
-    for name, values in {
+    chosen: dict[str, dict[str, Any]] = {
         "sorted": {"runs_sort": "-reward"},
         "filtered": {"runs_filter": "lr > 1e-6 and reward < 0.9"},
         "grouped": {"runs_filter": "", "runs_group": "lr"},
         "with axes": {"runs_group": "", "runs_axes": True},
-    }.items():
+    }
+    for name, values in chosen.items():
         figures[f"{name}, CPU s"] = seconds_of(choose(**values))
     figures["runs"] = table.facts["total"]
     figures["checked"] = table.facts["checked"]
