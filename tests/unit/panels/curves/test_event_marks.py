@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bokeh.models import Text
+from bokeh.models import GlyphRenderer, Text
 
 import rlpanel
 from rlpanel.panels.curves.curve_card import CurveCard
@@ -46,7 +46,7 @@ def test_the_curve_of_a_change_has_its_levels_and_others_its_number(tmp_path: Pa
     labels = {}
     for column in ("reward", "response_chars"):
         figure = CurveCard(context, Curve(column, column, (column,))).plot.figure
-        (texts,) = (each for each in figure.renderers if isinstance(each.glyph, Text))
+        (texts,) = (each for each in figure.select(GlyphRenderer) if isinstance(each.glyph, Text))
         labels[column] = dict(
             zip(texts.data_source.data["step"], texts.data_source.data["label"], strict=True)
         )
@@ -60,7 +60,7 @@ def test_labels_of_near_steps_stand_apart(tmp_path: Path) -> None:
     context = Context(view=rlpanel.open_run(write_run(tmp_path, steps=40), follow=False).view)
     context.chain_marks = [ChainMark(step, "", "") for step in (20, 21, 22, 39)]
     figure = CurveCard(context, Curve("reward", "reward", ("reward",))).plot.figure
-    (texts,) = (each for each in figure.renderers if isinstance(each.glyph, Text))
+    (texts,) = (each for each in figure.select(GlyphRenderer) if isinstance(each.glyph, Text))
     drawn = texts.data_source.data
     assert drawn["align"] == ["right", "right", "left", "right"]
     assert drawn["down"].tolist() == [0, 12, 0, 24]
