@@ -101,7 +101,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "outcomes": ("sources/records", "texts", "metrics/*", "store/*"),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
-    "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
+    "divergence": (
+        "sources/config",
+        "sources/discovery",
+        "metrics/*",
+        "store/*",
+        "analysis",
+        "findings/engine",
+    ),
     "investigations": ("sources/files", "store/*"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*", "analysis"),

@@ -131,6 +131,44 @@ class Run:
             reward_weights = ",".join(f"{name}={weight!r}" for name, weight in reward_weights.items())
         return self.ask("what_if", list(algorithms), reward_weights=reward_weights, **options)
 
+    def gate(self, *against: Run, **options: Any) -> Table:
+        """Return whether the run is worse than the spread of its baselines allows, number by number.
+
+        ``run.gate(a, b, c).about["state"]`` is ``worse``, ``passed`` or ``cannot tell``.
+
+        Parameters
+        ----------
+        *against : Run
+            The baselines: runs with the same settings and other seeds.
+        **options
+            As `rlpanel.queries.across_runs.gate.gate`: ``on``, ``windows`` and ``align``.
+
+        Raises
+        ------
+        SettingError
+            If no baseline is given, or no run logs a number of ``on``.
+        """
+        return self.ask("gate", [each.data for each in against], **options)
+
+    def diverge(self, against: Run, **options: Any) -> Table:
+        """Return the numbers in which another run leaves this one, the earliest first.
+
+        ``run.diverge(other).about["sentence"]`` names the first step and what differs first.
+
+        Parameters
+        ----------
+        against : Run
+            The other run.
+        **options
+            As `rlpanel.queries.across_runs.diverge.diverge`, such as ``align``.
+
+        Raises
+        ------
+        SettingError
+            If a run does not log what the axis needs.
+        """
+        return self.ask("diverge", against.data, **options)
+
     @property
     def splits(self) -> dict[str, int]:
         """Number of counted samples per split, training first."""

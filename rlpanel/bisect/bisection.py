@@ -17,6 +17,7 @@ from rlpanel.bisect.chain_words import (
 )
 from rlpanel.bisect.undoing_samples import Removal
 from rlpanel.findings.engine.change import number, percent
+from rlpanel.findings.engine.streams import TRAINERS
 
 #: chain: the links lead to the bad step; alone: the number changed, and no change explains it; noise: it did
 #: not change beyond its noise; short: too few steps to say.
@@ -94,6 +95,11 @@ class Link:
         """The change in words, such as ``turns in rank 3: 4.9 → 2.5 (−49 %)``."""
         place = f" in {self.place}" if self.place and self.place not in self.name else ""
         return f"{self.name}{place} {self.effect}"
+
+    @property
+    def curve_name(self) -> str:
+        """The column that changed, or the name of the trainer's scalar."""
+        return self.column or self.name.removesuffix(TRAINERS)
 
     @property
     def effect(self) -> str:

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
 from rlpanel.analysis.change_causes import consequences
 from rlpanel.analysis.reward_split import PARTS
 from rlpanel.bisect.bisection import Bisection, Link
-from rlpanel.bisect.carried_changes import SETTINGS, BisectWindow, places_filter, places_text
-from rlpanel.bisect.chain_words import (
-    BEFORE_FIRST,
-    BY_TIME,
-    FEW_BEFORE,
-    NO_GROUP,
-    NO_TEXTS,
-    NOT_WITHIN,
-    OUTSIDE,
-    RESUMED,
-    TOGETHER,
-    UNEXPLAINED,
-    Sentence,
-)
-from rlpanel.bisect.explained_share import UNKNOWN, ExplainedShare
-from rlpanel.bisect.run_changes import RunChange, changes, holds, is_visible, mean_of
-from rlpanel.bisect.undoing_samples import Removal, SampleSet, smallest_removal
-from rlpanel.findings.engine.streams import Stream
-from rlpanel.metrics.engine.column_info import describe
+from rlpanel.bisect.carried_changes import SETTINGS, BisectWindow
+from rlpanel.bisect.chain_limits import SIMULTANEOUS, limits_of
+from rlpanel.bisect.change_links import link_of, sets_of
+from rlpanel.bisect.explained_share import UNKNOWN
+from rlpanel.bisect.run_changes import RunChange, changes, holds, is_visible
+from rlpanel.bisect.undoing_samples import Removal, smallest_removal
+from rlpanel.findings.engine.streams import TRAINERS, Stream
 
-#: Steps after the onset in which a restart counts, and how long before it a cause may begin.
-_AHEAD, _CAUSE = 8, 40
-#: Steps by which two onsets may differ while they count as simultaneous.
-_TOGETHER = 1
+#: How long before the onset a cause may begin.
+_CAUSE = 40
 #: Share of the target that a change explains at least, and the part of the best share of the first cause.
 _EXPLAINS, _OF_BEST = 0.2, 0.5
 #: Correlation of two numbers of the same samples that are named once; most links and changes beside them.
@@ -45,14 +30,10 @@ _EVERYWHERE = 0.6
 _SETTING_STEPS = 10
 #: Tabs of a sample that show texts which it is given, and the angle of a share that goes from 10 % to 90 %.
 _GIVEN_TABS, _ALL_ANGLE = ("reference", "conversation"), 0.9
-#: A first link that explains less than this share leaves a part open; fewer steps before show little.
-_MOST_EXPLAINED, _FEW_BEFORE = 0.8, 12
 #: The tier of changes that are parts of the target's: they say in which part it fell, and not why.
 _OF_TARGET = 4
 #: The tier of what the policy does: lengths, KL, entropy.
 _POLICY = 3
-#: Roles of changes whose curves are shown.
-_ON_CURVES = ("link", "target")
 #: Numbers of the step that follow from the samples' rewards.
 _FOLLOWS = ("groups of equal rewards", "correlation of length and reward")
 
@@ -65,7 +46,7 @@ class ChainOrder:
     ) -> None:
         self._window, self._goal = window, goal
         self._context = window.context
-        scalars = {f"{name} of the trainer": name for name in window.context.snapshot.scalars.names}
+        scalars = {f"{name}{TRAINERS}": name for name in window.context.snapshot.scalars.names}
         self._scalars = scalars
         same = consequences(window.context.view, window.target)
         same = {name for name in same if not name.startswith(PARTS)}
@@ -83,7 +64,7 @@ class ChainOrder:
         found = [
             each
             for each in changes(tested, first, stop, lowest)
-            if each.at <= goal.at + _TOGETHER and is_visible(each) and holds(each, goal.at)
+            if each.at <= goal.at + SIMULTANEOUS and is_visible(each) and holds(each, goal.at)
         ]
         self._changes = sorted(found, key=lambda each: (each.at, -each.z))
         self._share = {id(each): window.explained(each, None, goal.at) for each in self._changes}
@@ -93,11 +74,13 @@ class ChainOrder:
         chosen = self._links()
         settings = self._given(chosen)
         chain = [*settings, *chosen]
-        target = self._link(self._goal, UNKNOWN, "target")
+        target = link_of(self._window, self._goal, UNKNOWN, "target")
         links = []
         for each, after in zip(chain, [*chain, None][1:], strict=True):
             effect = self._window.explained(each, after, self._goal.at)
-            links.append(replace(self._link(each, self._share[id(each)], "link"), of_next=effect.share))
+            links.append(
+                replace(link_of(self._window, each, self._share[id(each)], "link"), of_next=effect.share)
+            )
         also = self._also(chain)
         window = self._window
         return Bisection(
@@ -107,7 +90,7 @@ class ChainOrder:
             (*links, target),
             also,
             self._removal(chain),
-            tuple(self._unknown(chain, links)),
+            tuple(limits_of(self._window, self._goal, chain, links)),
             self._tests,
             window.stop - window.first,
             len(window.batch),
@@ -126,7 +109,7 @@ class ChainOrder:
         if not strong:
             return [max(parts, key=lambda each: self._share[id(each)].share)] if parts else []
         earliest = min(each.at for each in strong)
-        pool = [each for each in strong if each.at <= earliest + _TOGETHER]
+        pool = [each for each in strong if each.at <= earliest + SIMULTANEOUS]
         root = min(pool, key=self._order)
         rest = [each for each in causes if each is not root and each.at >= root.at]
         chosen = [root]
@@ -204,6 +187,14 @@ class ChainOrder:
             return False
         return abs(float(np.corrcoef(x[known], y[known])[0, 1])) >= _SAME
 
+    def _removal(self, chain: Sequence[RunChange]) -> Removal | None:
+        """Return the smallest set of samples that undoes the change: of a rank, a label or a link."""
+        window = self._window
+        before, after = window.bounds(self._goal.at)
+        causes = [each for each in chain if self._tier(each) != _OF_TARGET]
+        sets = list(sets_of(window, causes, before))
+        return smallest_removal(window.y, before, after, window.batch.rows, sets)
+
     # -- beside the chain --------------------------------------------------------------------------
 
     def _also(self, chain: Sequence[RunChange]) -> tuple[Link, ...]:
@@ -222,110 +213,13 @@ class ChainOrder:
                 role = "unknown"
             else:
                 role = "nothing"
-            found.append(self._link(each, share, role))
+            found.append(link_of(self._window, each, share, role))
         unknown = sorted((each for each in found if each.role == "unknown"), key=lambda link: -link.z)
         found = [each for each in found if each not in unknown[_MOST_UNKNOWN:]]
         found.sort(key=lambda link: (("nothing", "unknown", "follows").index(link.role), link.step))
         return tuple(found[:_MOST_ALSO])
 
-    def _link(self, change: RunChange, share: ExplainedShare, role: str) -> Link:
-        window, stream, steps = self._window, change.stream, self._context.steps
-        places = window.where(change) if role in ("link", "target") else ()
-        values = window.values(change)
-        if values is not None and stream.signal is not None:
-            low, high = window.bounds(change.at)
-            before, after = (mean_of(values[mask]) for mask in (low, high))
-        else:
-            before = mean_of(stream.values[max(window.first, change.at - 20) : change.at])
-            after = mean_of(stream.values[change.at : min(change.at + 8, window.stop)])
-        carried = window.carriers(change)
-        rows = window.batch.rows[carried] if role == "link" and values is not None else np.empty(0, int)
-        name = self._name(change)
-        return Link(
-            step=int(steps[change.at]),
-            name=name,
-            column=stream.column,
-            place=places_text(places),
-            where=places_filter(places) or stream.where,
-            before=before,
-            after=after,
-            error=abs(after - before) / change.z if change.z > 0 else float("nan"),
-            unit="%" if stream.scale == "share" else describe(stream.column).unit if stream.column else "",
-            z=change.z,
-            share=share.share,
-            share_error=share.error,
-            of_next=float("nan"),
-            within=share.within,
-            by=share.by or "time",
-            uids=tuple(self._context.snapshot.uids(rows[:20])) if len(rows) else (),
-            count=len(rows),
-            role=role,
-            sudden=change.sudden,
-            curve=tuple(stream.values[window.first : window.stop].tolist()) if role in _ON_CURVES else (),
-        )
-
-    def _name(self, change: RunChange) -> str:
-        stream = change.stream
-        if stream.signal is not None and stream.place:
-            return describe(stream.column).label
-        return stream.name
-
-    def _removal(self, chain: Sequence[RunChange]) -> Removal | None:
-        window = self._window
-        before, after = window.bounds(self._goal.at)
-        sets = [SampleSet(each.text, each.where, window.inside(each)) for each in window.places if each]
-        for change in chain:
-            x = window.values(change)
-            if (
-                x is None
-                or (change.stream.signal is None and not change.stream.text)
-                or self._tier(change) == _OF_TARGET
-            ):
-                continue
-            old = x[before & np.isfinite(x)]
-            if not len(old):
-                continue
-            high = change.size > 0
-            known = np.unique(x[np.isfinite(x)])
-            flag = len(known) <= 2
-            limit = float(known.mean()) if flag else float(np.quantile(old, 0.95 if high else 0.05))
-            mask = np.isfinite(x) & ((x > limit) if high else (x < limit))
-            name = self._name(change)
-            # The filter language knows columns; other numbers of samples are named by their uids.
-            signal = change.stream.signal
-            column = signal.name if signal is not None and not change.stream.text else ""
-            known_column = column in self._context.snapshot.numbers and "`" not in column
-            where = f"`{column}` {'>' if high else '<'} {limit:.6g}" if known_column else ""
-            sets.append(SampleSet(f"{name} {'>' if high else '<'} {limit:.4g}", where, mask))
-        return smallest_removal(window.y, before, after, window.batch.rows, sets)
-
-    def _unknown(self, chain: Sequence[RunChange], links: Sequence[Link]) -> Iterator[Sentence]:
-        """Yield what the data cannot show."""
-        context, steps = self._context, self._context.steps
-        for one, two in pairwise(chain):
-            if abs(two.at - one.at) <= _TOGETHER:
-                values = {"one": self._name(one), "two": self._name(two), "step": int(steps[one.at])}
-                yield Sentence(TOGETHER, values)
-        yield from (Sentence(BY_TIME, {"name": link.name}) for link in links if link.by == "time")
-        if links and links[0].share < _MOST_EXPLAINED:
-            yield Sentence(UNEXPLAINED, {"share": max(0.0, 1 - links[0].share)})
-        yield Sentence(BEFORE_FIRST if links else OUTSIDE)
-        if not context.view.grouped:
-            yield Sentence(NO_GROUP)
-        elif links and all(np.isnan(link.within) for link in links):
-            yield Sentence(NOT_WITHIN)
-        before = self._goal.at - self._window.first
-        if before < _FEW_BEFORE:
-            yield Sentence(FEW_BEFORE, {"steps": before})
-        for each in context.snapshot.restarts:
-            if abs(each - int(steps[self._goal.at])) <= _AHEAD:
-                yield Sentence(RESUMED, {"step": each})
-        if context.texts is None:
-            yield Sentence(NO_TEXTS)
-
 
 def _is_same_again(name: str) -> bool:
     """Return True for a trainer's scalar that only repeats rewards or lengths of the samples."""
-    return name.endswith("of the trainer") and name.startswith(
-        ("reward", "frac_reward", "completions/", "time")
-    )
+    return name.endswith(TRAINERS) and name.startswith(("reward", "frac_reward", "completions/", "time"))

@@ -33,6 +33,8 @@ CAVEATS = {
     "functions": "Reward functions differ (only in the first run: {here}; only in the second: {there}): the "
     "reward is not compared.",
     "weights": "The weights of the reward functions differ: the reward is not compared.",
+    "large_evaluation": "The evaluation in the folder {folder} of {run} is too large and was not read: its "
+    "prompts in the training are not looked for.",
     "scale": "{column} has another scale from the start (range {here} and {there}): it is not compared.",
 }
 #: Fewer common steps leave little power, and this share of a run's steps without a counterpart is named.

@@ -8,6 +8,7 @@ scale of the test, and a mean's error is carried there by the first term of its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,11 +16,10 @@ import numpy as np
 
 from rlpanel.divergence.read_texts import content_streams
 from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pairs
-from rlpanel.findings.engine.group_signals import evaluation_prompts
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import LEAST_SPREADS, Stream, streams_of
+from rlpanel.findings.engine.streams import LEAST_SPREADS, TRAINERS, Stream, streams_of
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
@@ -27,6 +27,10 @@ from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 _FEWEST_PROMPTS, _SHARED = 4, 0.5
 #: A scalar that grows in this share of the steps is a counter.
 _GROWS = 0.95
+#: Scalars of the trainer that measure the machine, such as `step_time`: they do not belong to the training.
+_OF_MACHINE = re.compile(
+    r"(^|[/_.])(time|seconds|throughput|tokens_per_second|samples_per_second|steps_per_second)($|[/_.])"
+)
 #: Odd number that spreads pairs of steps over the hashes of prompts.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 #: Smallest change of interest of a number that both runs share exactly, such as a planned learning rate.
@@ -99,7 +103,11 @@ def prompt_cells(here: RuleContext, there: RuleContext, pairs: StepPairs) -> Pai
 
 
 def paired_streams(
-    here: RuleContext, there: RuleContext, pairs: StepPairs, ignored: frozenset[str] = frozenset()
+    here: RuleContext,
+    there: RuleContext,
+    pairs: StepPairs,
+    held: np.ndarray,
+    ignored: frozenset[str] = frozenset(),
 ) -> Iterator[PairedStream | str]:
     """Yield the streams of two runs, and the names of those that only one of them has.
 
@@ -107,10 +115,11 @@ def paired_streams(
     ----------
     here, there : RuleContext
     pairs : StepPairs
+    held : ndarray of int
+        Hashes of the prompts in the evaluations of both runs.
     ignored : set of str
         Columns that mean different things in the two runs.
     """
-    held = np.concatenate([evaluation_prompts(run.snapshot) for run in (here, there)])
     # Two columns may have one label, such as lengths in tokens and in characters.
     mine, theirs = (
         {
@@ -133,6 +142,8 @@ def paired_streams(
             else:
                 yield name
             continue
+        if name.endswith(TRAINERS) and _OF_MACHINE.search(name.removesuffix(TRAINERS)):
+            continue
         a, b = a or _absent(known, here), b or _absent(known, there)
         if a is None or b is None:
             yield name
@@ -143,11 +154,7 @@ def paired_streams(
 def _is_counter(stream: Stream) -> bool:
     """Return whether a scalar only grows, such as a count of tokens: its difference never settles."""
     known = stream.values[np.isfinite(stream.values)]
-    return (
-        stream.name.endswith(" of the trainer")
-        and len(known) > 2
-        and bool((np.diff(known) > 0).mean() > _GROWS)
-    )
+    return stream.name.endswith(TRAINERS) and len(known) > 2 and bool((np.diff(known) > 0).mean() > _GROWS)
 
 
 def _absent(other: Stream, context: RuleContext) -> Stream | None:

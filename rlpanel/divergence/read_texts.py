@@ -13,12 +13,14 @@ from rlpanel.findings.engine.group_signals import mixed_prompts
 from rlpanel.findings.engine.places import GROUPS, MEAN
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import each_sample
-from rlpanel.findings.engine.streams import LEAST_ANGLE, Stream, texts_streams
+from rlpanel.findings.engine.streams import LEAST_ANGLE, USUAL, Stream, texts_streams
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
 
 #: Steps of a run that are read between two reports of progress.
 _AT_ONCE = 16
+#: Name of the stream of prompts that an evaluation has, too.
+HELD_OUT = "samples with a prompt of the evaluation"
 
 
 def with_texts(
@@ -74,10 +76,11 @@ def content_streams(context: RuleContext, held: np.ndarray) -> Iterator[Stream]:
         with np.errstate(all="ignore"):
             share = np.bincount(context.row_steps, inside, size) / count
         yield Stream(
-            "samples with a prompt of the evaluation",
+            HELD_OUT,
             share,
             "share",
             LEAST_ANGLE,
             0.25 / groups,
+            USUAL / 2,  # `held_out_parting` tests it too
             is_percent=True,
         )

@@ -11,15 +11,18 @@ import numpy as np
 from rlpanel.divergence.divergence_caveats import (
     SHARED,
     Caveat,
+    caveat,
     prompt_caveats,
     reward_caveats,
     shared_prompts,
     step_caveats,
 )
+from rlpanel.divergence.evaluation_runs import held_out_prompts
+from rlpanel.divergence.held_out_parting import with_held_out
 from rlpanel.divergence.paired_streams import PairedStream, paired_streams
-from rlpanel.divergence.parting import Parting, detectable, find_partings, limits_of
+from rlpanel.divergence.parting import CHANCE, Parting, detectable, find_partings, limits_of
 from rlpanel.divergence.parting_samples import SamplePair, samples_of
-from rlpanel.divergence.read_texts import with_texts
+from rlpanel.divergence.read_texts import HELD_OUT, with_texts
 from rlpanel.divergence.step_pairs import Align, StepPairs, pair_steps
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.window_scan import MIN_STEPS
@@ -127,6 +130,8 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
     pairs = pair_steps(mine.snapshot, theirs.snapshot, mine.steps, theirs.steps, align)
     rewards, ignored = reward_caveats(mine, theirs)
     shared = shared_prompts(mine, theirs)
+    evaluations = [held_out_prompts(side.index, side.view.snapshot) for side in (here, there)]
+    held = np.concatenate([prompts for prompts, _ in evaluations])
     streams: list[PairedStream] = []
     only_one: list[str] = []
     if len(pairs) >= MIN_STEPS:
@@ -140,7 +145,7 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
                 yield Divergence(0)
             else:
                 theirs = of_theirs
-        for each in paired_streams(mine, theirs, pairs, ignored):
+        for each in paired_streams(mine, theirs, pairs, held, ignored):
             if isinstance(each, str):
                 only_one.append(each)
             elif np.isfinite(each.difference).sum() >= MIN_STEPS:
@@ -148,9 +153,13 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
             if (len(streams) + len(only_one)) % _BATCH == 0:
                 yield Divergence(len(streams))
     partings = find_partings(streams, levels=shared >= SHARED) if streams else []
+    limits = limits_of(streams, len(pairs)) if streams else np.empty(0)
+    leak = next((at for at, each in enumerate(streams) if each.stream.name == HELD_OUT), None)
+    if leak is not None:
+        chance = CHANCE * streams[leak].stream.weight / sum(each.stream.weight for each in streams)
+        partings = with_held_out(partings, streams[leak], chance, (mine, theirs), pairs, held)
     configs = [read_run_config(side.index.path, side.index.root) for side in (here, there)]
     by_prompt = max((int(each.by_prompt.sum()) for each in streams), default=0)
-    limits = limits_of(streams, len(pairs)) if streams else np.empty(0)
     yield Divergence(
         done=len(streams),
         pairs=pairs,
@@ -161,6 +170,11 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
         caveats=(
             *step_caveats(mine, theirs, pairs),
             *rewards,
+            *(
+                caveat("large_evaluation", run=side.view.snapshot.name, folder=folder)
+                for side, (_, folders) in zip((here, there), evaluations, strict=True)
+                for folder in folders
+            ),
             *(prompt_caveats(shared, by_prompt) if streams else ()),
         ),
         settings=tuple(compare_configs(*configs)) if all(each.files for each in configs) else (),

@@ -1,9 +1,9 @@
 """Real GRPO trainings of a tiny model with one fault each: ``python -m tests.train.faults FOLDER FAULT ...``.
 
 The model first learns from texts of which every third is wrong; GRPO then improves it. From step 25 on the
-run has its fault; ``healthy`` has none, nor has ``other_seed``, which draws other responses.
+run has its fault; ``healthy`` has none, nor have those of `SEEDS`, which draw other responses.
 `tests/data/faults` holds what came out, trimmed by
-``python -m tests.train.faults --trim FOLDER DATA``.
+``python -m tests.train.faults --trim FOLDER DATA``. ``--halt FOLDER FAULT PACKAGES`` lets an alarm stop it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from typing import Any
 
 #: Step from which on a run has its fault, and number of steps.
 ONSET, STEPS = 25, 50
-FAULTS = ("healthy", "other_seed", "rate", "null_part", "mixed_groups", "template", "leak", "cached_tool")
+#: Healthy runs with another seed: same prompts in the same steps.
+SEEDS = {"other_seed": 6, "third_seed": 7}
+FAULTS = ("healthy", *SEEDS, "rate", "null_part", "mixed_groups", "template", "leak", "cached_tool")
 _GROUP, _BATCH, _BASE_RATE = 4, 32, 2e-4
 _NAMES = (
     "Ada",
@@ -323,7 +325,7 @@ def trainer(fault: str, folder: Path) -> Any:
             folder,
             max_completion_length=44,
             **({"eval_strategy": "steps", "eval_steps": 5} if fault == "leak" else {}),
-            **({"seed": 6, "data_seed": 5} if fault == "other_seed" else {}),
+            **({"seed": SEEDS[fault], "data_seed": 5} if fault in SEEDS else {}),
         ),
         train_dataset=Dataset.from_list(train),
         eval_dataset=Dataset.from_list(held[:16]) if fault == "leak" else None,
@@ -352,10 +354,32 @@ def trim(folder: Path, data: Path) -> None:
         target.write_bytes(lzma.compress("\n".join(lines).encode() + b"\n", preset=9 | lzma.PRESET_EXTREME))
 
 
+def halted(folder: Path, fault: str, packages: str) -> dict[str, Any]:
+    """Train with ``halt_on="alarm"``; return the last step, and why the training stopped.
+
+    Parameters
+    ----------
+    folder : Path
+    fault : str
+    packages : str
+        Folder with what rlpanel needs, which comes last: the training has its own versions.
+    """
+    import rlpanel
+
+    sys.path.append(packages)
+    made = trainer(fault, folder / fault)
+    with rlpanel.record(made, folder / fault / "run", halt_on="alarm") as recording:
+        made.train()
+    return {"steps": made.state.global_step, "reason": recording.halted}
+
+
 def main() -> None:
-    """Train with the fault of the command line, or trim a run."""
+    """Train with the fault of the command line, trim a run, or let an alarm stop a training."""
     if sys.argv[1] == "--trim":
         trim(Path(sys.argv[2]), Path(sys.argv[3]))
+        return
+    if sys.argv[1] == "--halt":
+        print(json.dumps(halted(Path(sys.argv[2]), *sys.argv[3:5])))
         return
     import torch
 

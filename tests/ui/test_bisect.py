@@ -25,6 +25,7 @@ def runs(root: Path) -> None:
 def test_the_button_of_a_finding_leads_to_the_chain_and_a_link_to_its_samples(board: BoardPage) -> None:
     board.go(run="chain", page="explain", theme="light")
     board.page.locator(".rl-findings summary.pill").click()
+    board.settled()
     board.page.locator(".rl-findings .bisect").first.click()
     expect(board.page).to_have_url(re.compile(r"explain=bisect"))
     rows = board.page.locator(".rl-bisect-rows button")
@@ -37,6 +38,16 @@ def test_the_button_of_a_finding_leads_to_the_chain_and_a_link_to_its_samples(bo
         board.page.screenshot(path=IMAGES / "bisect.png")
     rows.filter(has_text="kl").click()
     expect(board.page).to_have_url(re.compile(rf"step={MADE.onset + 1}\b"))
+    # The chain stands on the curves of the run, and its list leads to each change without a mouse.
+    board.tab("Overview")
+    board.settled()
+    events = board.page.get_by_role("combobox", name="Events on the curves")
+    expect(events.locator("option")).to_contain_text([r"Events:", "change 1 of"])
+    events.focus()
+    expect(events).to_have_value(str(MADE.onset + 1))
+    events.press("ArrowDown")
+    expect(board.page).to_have_url(re.compile(rf"step={MADE.third + 1}\b"))
+    expect(events).to_have_value(str(MADE.third + 1))
 
 
 def test_a_text_that_is_no_step_is_said(board: BoardPage) -> None:

@@ -36,6 +36,8 @@ Scale = Literal["factor", "share", "level"]
 LEAST_FACTOR, LEAST_ANGLE, LEAST_SPREADS = 0.2, 0.15, 0.35
 #: Parts of the budget of false alarms: the reward, an usual stream, and one of many that are alike.
 PRIMARY, USUAL, SECONDARY = 10.0, 1.0, 0.2
+#: End of the name of a stream that is a scalar of the trainer.
+TRAINERS = " of the trainer"
 
 
 @dataclass(frozen=True)
@@ -363,4 +365,4 @@ def _scalars(context: RuleContext) -> Iterator[Stream]:
         if len(known) and np.ptp(known) > 0:
             is_factor = bool(known.min() > 0)
             least = 2 * LEAST_FACTOR if is_factor else float(known.std())
-            yield Stream(f"{name} of the trainer", values, "factor" if is_factor else "level", least)
+            yield Stream(f"{name}{TRAINERS}", values, "factor" if is_factor else "level", least)

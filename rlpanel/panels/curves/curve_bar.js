@@ -1,4 +1,4 @@
-// The bar above the curves: band, zoom, and the legend of runs. It shows the values at the mouse in the heads of
+// The bar above the curves: band, zoom, events, and the legend of runs. It shows the values at the mouse in the heads of
 // all cards, and scrolls to a card. Names of runs are set as text, never as HTML.
 /** Frames to wait for a card that is not drawn yet, and pixels that stay free above a card. */
 const FRAMES = 300
@@ -175,9 +175,13 @@ export function render({ model, el }) {
     () => model.send_msg(["zoom", true]),
   )
   const whole = button("zoomed", "", t("Show all steps again (or double click a curve)"), () => showAll(el))
+  const events = element("select", "events")
+  events.addEventListener("change", () => {
+    if (events.value) model.send_msg(["event", Number(events.value)])
+  })
   const runs = element("div", "runs")
   const note = element("span", "note")
-  box.append(label, said, runs, note, whole, around)
+  box.append(label, said, runs, note, events, whole, around)
 
   const drawBand = () => {
     box.removeAttribute("aria-busy")
@@ -192,11 +196,31 @@ export function render({ model, el }) {
     runs.replaceChildren(...model.runs.map((run) => chip(model, run)))
     note.textContent = model.note
   }
+  // A native list: arrow keys go from event to event, and a screen reader says each.
+  const drawEvents = () => {
+    const first = element("option", "", t("Events: {count}", { count: model.events.length }))
+    first.value = ""
+    const rest = model.events.map(([step, text]) => {
+      const option = element("option", "", `${step}: ${text}`)
+      option.value = String(step)
+      return option
+    })
+    events.replaceChildren(first, ...rest)
+    events.hidden = !rest.length
+    events.setAttribute("aria-label", t("Events on the curves"))
+    drawStep()
+  }
+  const drawStep = () => {
+    events.value = String(model.step)
+    if (events.selectedIndex < 0) events.value = ""
+  }
   model.on(["band", "said", "drawn"], drawBand)
+  model.on("events", drawEvents)
+  model.on("step", drawStep)
   model.on("zoom", drawZoom)
   model.on(["runs", "note"], drawRuns)
   model.on("msg:custom", (message) => (message.zoom ? zoom(el, message.zoom) : show(el, message)))
-  for (const draw of [drawBand, drawZoom, drawRuns]) draw()
+  for (const draw of [drawBand, drawZoom, drawRuns, drawEvents]) draw()
   const wait = (frames = FRAMES) => {
     if (!followMouse(el) && frames) requestAnimationFrame(() => wait(frames - 1))
   }

@@ -1,9 +1,9 @@
-"""The bar above the curves: their band, the zoom, and the legend of the selected run and the overlay runs."""
+"""The bar above the curves: their band, the zoom, the list of events, and the legend of the runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import param
@@ -11,6 +11,7 @@ import param
 from rlpanel.board_url import STEP
 from rlpanel.display_settings import BANDS
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.curves.event_marks import EventMark
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
@@ -23,7 +24,7 @@ _ENDS = "/-_. "
 
 
 class CurveBar(Component):
-    """The row above the curves: the choice of the band, the zoom, and one button per run.
+    """The row above the curves: the choice of the band, the zoom, the list of events, a button per run.
 
     Its script also shows the values at the mouse in the cards' heads, and scrolls to a card.
 
@@ -41,6 +42,8 @@ class CurveBar(Component):
     zoom = param.String(default="", doc="The steps of the zoom; empty if all are shown.")
     runs = param.List(default=[], doc="One plain object per run.")
     note = param.String(default="", doc="Text at the end of the row.")
+    events = param.List(default=[], doc="Pairs of a step and the text of its mark, by step.")
+    step = param.Integer(default=None, allow_None=True, doc="The selected step.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/curves/curve_bar.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/curve_bar.css")]
@@ -55,11 +58,13 @@ class CurveBar(Component):
         self.context, self._zoom_in = context, zoom_in
         context.param.watch(self._draw, ["overlays", "hidden_runs", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
+        context.selection.param.watch(self._on_step, ["step"])
         context.display.param.watch(self._draw, ["band"])
+        self._on_step()
         self._draw()
 
     def receive(self, message: Any) -> None:
-        """Choose a band, zoom, or show or hide a run. The message comes from the browser."""
+        """Choose a band or a step, zoom, or show or hide a run. The message comes from the browser."""
         match message:
             case ["run", str(key)] if any(run["key"] == key for run in self.runs):
                 self.context.hidden_runs = self.context.hidden_runs ^ {key}
@@ -68,6 +73,8 @@ class CurveBar(Component):
                 self.drawn += 1
             case ["zoom", True]:
                 self._zoom_in()
+            case ["event", int(step)] if any(step == each for each, _ in self.events):
+                self.context.choose_step(step)
 
     def zoom_to(self, start: float, end: float) -> None:
         """Let all curves show a range of their axis."""
@@ -84,6 +91,13 @@ class CurveBar(Component):
             Number of cards in the row.
         """
         self.send({"position": position, "count": count})
+
+    def show_events(self, marks: Mapping[int, EventMark]) -> None:
+        """List the marks of the curves: the way to them without a mouse."""
+        self.events = [[step, mark.text] for step, mark in marks.items()]
+
+    def _on_step(self, *_: Any) -> None:
+        self.step = self.context.selection.step
 
     def _draw(self, *_: Any) -> None:
         context = self.context

@@ -218,7 +218,7 @@ class CurveCard:
         self.plot.figure.on_event(DoubleTap, self._on_double_tap)
         self._before_tap: dict[str, Any] = {}
         self.overlay = OverlayCurves(context, self.plot.figure, curve.columns[0])
-        self._events = EventMarks(self.plot.figure)
+        self._events = EventMarks(self.plot.figure, curve.columns)
         self._pane = pn.pane.Bokeh(
             self.plot.figure,
             sizing_mode="stretch_width",

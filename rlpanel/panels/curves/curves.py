@@ -62,8 +62,9 @@ class Curves(Viewer):
             css_classes=["rl-curves"],
             stylesheets=[read_assets("panels/curves/curve_row.css")],
         )
-        self._bar = CurveBar(context, self._zoom_in)
-        self._column = pn.Column(self._bar, self.row, sizing_mode="stretch_width", margin=0)
+        #: The bar above them.
+        self.bar = CurveBar(context, self._zoom_in)
+        self._column = pn.Column(self.bar, self.row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["overlays", "hidden_runs"])
@@ -76,7 +77,7 @@ class Curves(Viewer):
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "run_events"])
-        context.param.watch(self._redraw, ["notes_version"])
+        context.param.watch(self._redraw, ["notes_version", "chain_marks"])
         self.param.watch(self._on_active, "active")
         self._update_cards()
 
@@ -131,7 +132,7 @@ class Curves(Viewer):
     def _discard_cards(self) -> None:
         """Let all cards be created again: a zoom of another run or axis has no meaning."""
         self.cards, self._window = {}, self._new_window()
-        self._bar.zoom = ""
+        self.bar.zoom = ""
 
     def _new_window(self) -> CurveWindow:
         window = CurveWindow()
@@ -146,7 +147,7 @@ class Curves(Viewer):
         with theme.hold_changes():
             for card in self.cards.values():
                 card.fit()
-            self._bar.zoom = self._zoom_text()
+            self.bar.zoom = self._zoom_text()
 
     def _zoom_text(self) -> str:
         """Return the range of the zoom; empty if all steps are shown."""
@@ -171,7 +172,7 @@ class Curves(Viewer):
         at = int(np.searchsorted(axis.steps, step))
         near = axis.positions[max(0, at - _AROUND) : at + _AROUND + 1]
         if near[-1] > near[0]:
-            self._bar.zoom_to(float(near[0]), float(near[-1]))
+            self.bar.zoom_to(float(near[0]), float(near[-1]))
 
     def _follow(self) -> None:
         """Let the common axis follow the lines of the cards, and describe the bands that they show.
@@ -185,8 +186,9 @@ class Curves(Viewer):
         for card in cards:
             if card.band in BAND_LABELS:
                 by_band.setdefault(tr(BAND_LABELS[card.band]), []).append(card.curve.title)
+        self.bar.show_events(self._window.events.of(self.context))
         several = len(by_band) > 1
-        self._bar.said = " · ".join(
+        self.bar.said = " · ".join(
             f"{', '.join(titles)}: {band}" if several else band for band, titles in by_band.items()
         )
 
@@ -230,7 +232,7 @@ class Curves(Viewer):
         """Scroll to the card of the revealed column."""
         shown = [columns[0] for columns, _ in self.cards]
         if self.context.revealed_column in shown:
-            self._bar.scroll_to(shown.index(self.context.revealed_column), len(shown))
+            self.bar.scroll_to(shown.index(self.context.revealed_column), len(shown))
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():

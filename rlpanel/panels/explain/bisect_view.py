@@ -22,6 +22,7 @@ from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, holoviews
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.marked_steps import ChainMark
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import note_html, safe_text
@@ -83,6 +84,8 @@ class BisectView(Viewer):
             field.param.watch(self._on_field, "value")
         context.param.watch(self._draw, "index")
         context.param.watch(self._on_view, "view")
+        context.param.watch(self._forget, "index")
+        context.selection.param.watch(self._forget, "split")
         context.selection.param.watch(self._draw, "split")
         context.selection.param.watch(self._plot.update, "dark")
         self.param.watch(self._draw, ["active", "asked"])
@@ -94,6 +97,10 @@ class BisectView(Viewer):
         """Start as soon as the run has been read."""
         if self.active and not self._key:
             self._draw()
+
+    def _forget(self, *_: Any) -> None:
+        """Take the chain of another run or split off the curves."""
+        self.context.chain_marks = []
 
     def _on_field(self, *_: Any) -> None:
         if not self._updating:
@@ -144,6 +151,7 @@ class BisectView(Viewer):
             return
         self._stop.visible = False
         self._found, self._links = (found, []) if isinstance(found, Bisection) else (None, [])
+        self.context.chain_marks = _marks(self._found)
         if isinstance(found, str):
             self._say(found)
             self._rows.param.update(titles=[], rows=[], chosen="")
@@ -206,6 +214,13 @@ class BisectView(Viewer):
         if found is None or not shown:
             return None
         return _curves(found.all_steps, shown, self.context.selection.dark)
+
+
+def _marks(found: Bisection | None) -> list[ChainMark]:
+    """Return what the curves of the run mark of an answer: its chain."""
+    if found is None or found.state != "chain":
+        return []
+    return [ChainMark(link.step, link.text, link.effect, link.curve_name) for link in found.links]
 
 
 def _said(sentence: Sentence) -> str:

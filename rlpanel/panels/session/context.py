@@ -26,7 +26,7 @@ from rlpanel.board_url import (
 )
 from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
-from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.marked_steps import ChainMark, MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.session.threads import Threads
 from rlpanel.schema import Sample
@@ -202,6 +202,9 @@ class Context(param.Parameterized):
     shaded_by_column = param.Dict(
         default={},
         doc="Column → steps that its curve shades while no finding is opened: its worst finding's.",
+    )
+    chain_marks = param.List(
+        default=[], item_type=ChainMark, doc="Changes of the last chain that was found, first cause first."
     )
     revealed_column = param.String(
         default="", doc="Column whose card is scrolled into view when this is set."

@@ -1,4 +1,4 @@
-"""Steps that all curves shade: those that the opened finding affects."""
+"""Steps that stand out on all curves: those of the opened finding, and those of a chain of changes."""
 
 from __future__ import annotations
 
@@ -38,3 +38,25 @@ class MarkedSteps:
     evidence: tuple[str, ...] = ()
     tool: str = ""
     compared: tuple[tuple[int, int], tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True)
+class ChainMark:
+    """A change of the chain that leads to a bad step.
+
+    Attributes
+    ----------
+    step : int
+        First step after it.
+    text : str
+        Its name and place with the levels before and after.
+    effect : str
+        Both levels alone.
+    column : str
+        The column that changed, or the name of the trainer's scalar.
+    """
+
+    step: int
+    text: str
+    effect: str
+    column: str = ""

@@ -63,7 +63,7 @@ def first_halt(
 
 
 @pytest.mark.parametrize("severity", ["alarm", "warning"])
-@pytest.mark.parametrize("run", ["healthy", "ppo_couplets"])
+@pytest.mark.parametrize("run", ["healthy", "other_seed", "ppo_couplets"])
 def test_a_healthy_training_is_never_stopped(run: str, severity: str, tmp_path: Path) -> None:
     assert first_halt(run, tmp_path / "run", HaltOn(severity), every=4) is None
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from rlpanel.divergence.held_out_parting import sign_chance
 from rlpanel.divergence.run_divergence import Divergence
 from tests.unit.divergence.two_runs import compared, rewards, write
 from tests.unit.findings.test_real_faults import unpacked
@@ -23,6 +26,18 @@ def first_of(found: Divergence) -> tuple[str, int]:
     assert found.pairs is not None
     first = found.partings[0]
     return first.stream.stream.name, int(found.pairs.first_there[first.onset])
+
+
+def test_two_seeds_of_a_real_training_do_not_part(healthy: Path, tmp_path: Path) -> None:
+    """The second one ran on a busy machine, whose times are no difference of the training."""
+    found = compared(healthy, unpacked("other_seed", tmp_path))
+    assert found.partings == ()
+
+
+@pytest.mark.parametrize("fault", ["rate", "null_part", "template"])
+def test_a_fault_of_a_real_training_is_found_at_its_step(fault: str, healthy: Path, tmp_path: Path) -> None:
+    name, step = first_of(compared(healthy, unpacked(fault, tmp_path)))
+    assert abs(step - 25) <= 1, name
 
 
 def test_groups_of_different_prompts_of_a_real_training_are_found(healthy: Path, tmp_path: Path) -> None:
@@ -48,6 +63,50 @@ def test_prompts_of_the_evaluation_in_the_training_are_found(tmp_path: Path) -> 
     assert found.pairs is not None
     assert int(found.pairs.first_there[leak.onset]) == ONSET
     assert (leak.here, leak.there) == (0, pytest.approx(0.5))
+
+
+def test_a_leaked_evaluation_of_a_real_training_is_found(healthy: Path, tmp_path: Path) -> None:
+    """The evaluation is a run of its own below the second one; two of eight groups are of it, in 20 steps."""
+    found = compared(healthy, unpacked("leak", tmp_path))
+    assert first_of(found) == ("samples with a prompt of the evaluation", 25)
+
+
+def leaking(folder: Path, leaked: Callable[[int, int], bool], *, held: int = 16) -> Path:
+    """Write a run that trains on prompts of its evaluation where ``leaked(step, prompt)``."""
+    write(folder, rewards(1))
+    log = folder / "rollout_data_rank_0.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    for row in rows:
+        _, step, at = row["prompt"].split()
+        if leaked(int(step), int(at)):
+            row["prompt"] = f"held out {(int(step) + int(at)) % held}"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "eval").mkdir()
+    asked = ({"step": 5, "prompt": f"held out {at}", "response": "r", "reward": 1.0} for at in range(held))
+    (folder / "eval" / log.name).write_text("".join(json.dumps(row) + "\n" for row in asked))
+    return folder
+
+
+def test_an_evaluation_that_both_runs_train_on_is_no_difference(tmp_path: Path) -> None:
+    one = leaking(tmp_path / "one", lambda step, at: step >= ONSET and at == 0)
+    two = leaking(tmp_path / "two", lambda step, at: step >= ONSET and at == 0)
+    assert compared(one, two).partings == ()
+
+
+def test_few_prompts_of_an_evaluation_may_be_chance(tmp_path: Path) -> None:
+    clean = leaking(tmp_path / "clean", lambda step, at: False)
+    five = leaking(tmp_path / "five", lambda step, at: ONSET <= step < ONSET + 5 and at == 0)
+    assert compared(clean, five).partings == ()
+
+
+def test_the_chance_of_the_sign_test_is_that_of_all_ways_to_share_out() -> None:
+    for of in range(1, 11):
+        sides = [sum(each) for each in product((0, 1), repeat=of)]
+        for count in range(of // 2 + 1, of + 1):
+            as_rare = sum(max(side, of - side) >= count for side in sides)
+            assert sign_chance(count, of) == pytest.approx(as_rare / 2**of)
+    assert sign_chance(5, 10) == 1.0
+    assert 0 < sign_chance(40_000, 40_000) < 1e-100
 
 
 def test_a_truth_in_the_prompts_is_found_in_the_texts(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rlpanel
 from rlpanel.divergence.run_divergence import Divergence, sentence
 from rlpanel.errors import SettingError
 from tests.unit.divergence.two_runs import PROMPTS, SAMPLES, STEPS, compared, rewards, write
@@ -69,6 +70,13 @@ def test_samples_of_one_prompt_show_it(parted: Divergence) -> None:
 def test_settings_that_differ_are_named(parted: Divergence) -> None:
     assert [(each.name, each.here, each.there) for each in parted.settings] == [("seed", 1, 2)]
     assert parted.has_settings == (True, True)
+
+
+def test_a_run_says_where_another_one_leaves_it(folder: Path) -> None:
+    a, b = (rlpanel.open_run(folder / name, follow=False) for name in "ab")
+    table = a.diverge(b)
+    assert abs(table.about["first_step"] - ONSET) <= 1
+    assert table.rows[0]["column"] == "reward"
 
 
 def test_a_difference_from_the_start_is_no_later_change(folder: Path, tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_another_seed_passes_and_its_means_are_those_of_the_file(
     assert "found with a chance of 80 %" in row["sentence"]
 
 
+def test_a_run_is_compared_from_python(baselines: list[Path], tmp_path: Path) -> None:
+    new = write_seed(tmp_path / "new", 9, fall=0.6)
+    expected = gated(new, baselines, on=["reward"])
+    run, *others = (rlpanel.open_run(path, follow=False) for path in (new, *baselines))
+    table = run.gate(*others, on=["reward"])
+    assert (table.about, table.rows) == (expected.about, expected.rows)
+    assert table.about["state"] == "worse"
+
+
 def test_a_fall_is_found_with_its_step_and_samples(baselines: list[Path], tmp_path: Path) -> None:
     table = gated(write_seed(tmp_path / "new", 9, fall=0.6), baselines, on=["reward", "length"])
     assert table.about["state"] == "worse"
