@@ -38,7 +38,10 @@ def teacher_scored(batch: LintSamples) -> Marks:
     zeros = found.number((teacher == 0) & found.trained)
     # One token that the teacher holds for certain is no fault, however short the response.
     failed = (zeros > _CERTAIN * size) & (zeros >= 2)
-    texts = {at: f"{zeros[at]:,} of {size[at]:,} tokens in the loss are 0" for at in np.flatnonzero(failed)}
+    texts = {
+        at: f"{zeros[at]:,} of {size[at]:,} tokens in the loss are 0"
+        for at in np.flatnonzero(failed).tolist()
+    }
     for at in np.flatnonzero(~failed & (size > 0)).tolist():
         tokens = batch.records[int(found.samples[at])].tokens
         start, count = int(found.starts[at]), int(found.counts[at])

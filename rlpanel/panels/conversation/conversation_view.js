@@ -708,7 +708,8 @@ class ConversationView {
     this.onKey = (event) => {
       const isPair = event.key === "b" && !this.beside.hidden
       const [kind] = Object.entries(STOPS).find(([, { key }]) => key === event.key.toLowerCase()) ?? []
-      if (!(kind || isPair) || event.ctrlKey || event.metaKey || event.altKey || this.list.clientHeight === 0) return
+      if (!(kind || isPair) || event.ctrlKey || event.metaKey || event.altKey || this.list.clientHeight === 0)
+        return
       if (
         event
           .composedPath()

@@ -37,7 +37,9 @@ function makeCard(model, card) {
   if (card.lines) item.append(...card.lines.map(makeLine))
   else item.append(element("p", "", card.response))
   const box = element("div", "card-box")
-  const words = t("Read its conversation beside that of the selected sample, from the turn at which they part")
+  const words = t(
+    "Read its conversation beside that of the selected sample, from the turn at which they part",
+  )
   box.append(
     item,
     button("beside", t("beside ⇥"), words, () => model.send_msg({ beside: card.uid })),

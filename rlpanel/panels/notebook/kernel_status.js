@@ -8,7 +8,10 @@ const secondsSince = (time) => (Date.now() - time) / 1000
 // Whether the first background behind an element is dark; a page without one says so by its colour scheme.
 function pageIsDark(behind) {
   for (let at = behind; at; at = at.parentElement ?? at.getRootNode().host) {
-    const [red, green, blue, alpha = 1] = getComputedStyle(at).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? []
+    const [red, green, blue, alpha = 1] =
+      getComputedStyle(at)
+        .backgroundColor.match(/[\d.]+/g)
+        ?.map(Number) ?? []
     if (alpha > 0.5) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128
   }
   if (document.body.classList.contains("vscode-dark")) return true

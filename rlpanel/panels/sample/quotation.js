@@ -7,7 +7,12 @@ const LEAST_QUOTED = 3
 function selectedText(event) {
   const roots = new Set(event.composedPath().map((node) => node.getRootNode?.()))
   const found = [...roots, document].map((root) => root?.getSelection?.())
-  return found.find((selection) => selection && !selection.isCollapsed)?.toString().trim() ?? ""
+  return (
+    found
+      .find((selection) => selection && !selection.isCollapsed)
+      ?.toString()
+      .trim() ?? ""
+  )
 }
 
 /** Return whether an event is in a view of the shown sample, and not in its head. */
@@ -19,7 +24,12 @@ const isInSample = (event, head) => {
 /** A button that stands there while a text is selected, and a field for the sentence that it supports. */
 function quotationForm(model, uidOf) {
   const form = element("form", "quotation")
-  const begin = button("claim", t("claim this"), t("Write the selected text into the run's investigation"), () => open())
+  const begin = button(
+    "claim",
+    t("claim this"),
+    t("Write the selected text into the run's investigation"),
+    () => open(),
+  )
   const sentence = element("input", "sentence")
   const write = Object.assign(element("button", "", t("write")), { type: "submit" })
   const words = element("span", "said")

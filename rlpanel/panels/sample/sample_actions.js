@@ -109,6 +109,11 @@ export function render({ model, el }) {
     const head = el.parentElement?.querySelector(".rl-sample-head")
     head?.addEventListener("dblclick", resize)
   })
-  box.append(quotationForm(model, () => uid), chip, menu, size)
+  box.append(
+    quotationForm(model, () => uid),
+    chip,
+    menu,
+    size,
+  )
   return box
 }

@@ -233,7 +233,11 @@ function definition(column, sortable) {
     title,
     titleFormatter: () => document.createTextNode(title),
     headerTooltip: tip && (() => element("span", "", tip)),
-    formatter: image ? imageOf : swatch ? coloredOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
+    formatter: image
+      ? imageOf
+      : swatch
+        ? coloredOf
+        : (cell) => document.createTextNode(cell.getValue() ?? ""),
     ...(width ? { width } : { minWidth: 150 }), // one that shares the room stays readable on a phone
     hozAlign: align,
     headerHozAlign: align === "right" ? "right" : "left",

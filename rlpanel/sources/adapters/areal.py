@@ -84,8 +84,8 @@ def _add_arrays(record: Record, document: Mapping[str, Any]) -> None:
         return
     parts = [(each.get("len"), each.get("role")) for each in segments if isinstance(each, dict)]
     first = next((at for at, (_, role) in enumerate(parts) if role == "gen"), len(parts))
-    lengths = [length for length, _ in parts[first:]]
-    if not all(type(length) is int and 0 <= length <= _MOST_TOKENS for length in lengths):
+    lengths = [length for length, _ in parts[first:] if type(length) is int and 0 <= length <= _MOST_TOKENS]
+    if len(lengths) != len(parts) - first:
         return
     if not 0 < sum(lengths) == total - before <= _MOST_TOKENS:
         return
