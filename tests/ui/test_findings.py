@@ -173,7 +173,7 @@ def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
     board.press("Enter")
     items = board.page.locator(".rl-findings .finding")
     expect(items.first).to_be_visible()
-    for text in ("before 6", "onset 7", "worst 60", "Bisect", "From step 7 on"):
+    for text in ("before 10", "onset 11", "worst 60", "Bisect", "From step 11 on"):
         board.press("Tab")
         assert board.page.evaluate(FOCUSED).startswith(text)
     board.press("Escape")
@@ -228,7 +228,7 @@ def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
     expect(badge_of(board)).to_contain_text("alarm")
     grpo = board.page.locator(".rl-runs .run").filter(has_text="grpo")
     expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
-    expect(grpo).to_have_attribute("title", re.compile("alarm at step 60: From step 7 on"))
+    expect(grpo).to_have_attribute("title", re.compile("alarm at step 60: From step 11 on"))
     board.page.locator(".rl-runs").get_by_role("treeitem", name="healthy").click()
     board.settled(3)
     healthy = board.page.locator(".rl-runs .run").filter(has_text="healthy")

@@ -16,13 +16,15 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _TRAINED = ("advantage", "token_advantage_mean", "return", "returns", "value", "value_mean", "lag")
 #: Fewest steps, share of a step's prompts that the step before has, too, and share of such steps.
 _FEWEST, _SAME, _MOST = 4, 0.9, 0.9
+#: Fewest different prompts of a step: a training may repeat a few for a trial, an evaluation has a set of them.
+_PROMPTS = 16
 
 
 def is_evaluation(context: RuleContext) -> bool:
     """Return True if the checked samples are those of an evaluation.
 
-    Either their split says so, or each step has the prompts of the step before and nothing of a training is
-    logged. The newest steps are looked at first, so that a training costs nothing.
+    Either their split says so, or each step has the 16 or more prompts of the step before and nothing of a
+    training is logged. The newest steps are looked at first, so that a training costs nothing.
     """
     if is_evaluation not in context.results:
         snapshot = context.snapshot
@@ -48,7 +50,8 @@ def _comes_again(context: RuleContext) -> bool:
         now, before = (prompts(rows[bounds[each] : bounds[each + 1]]) for each in (at, at - 1))
         return bool(len(now)) and float(np.isin(now, before).mean()) >= _SAME
 
-    if not same(len(steps) - 1):
+    newest = prompts(rows[bounds[-2] :])
+    if len(np.unique(newest)) < _PROMPTS or not same(len(steps) - 1):
         return False
     tried = np.unique(np.linspace(1, len(steps) - 1, min(len(steps) - 1, 40)).astype(int))
     return float(np.mean([same(at) for at in tried.tolist()])) >= _MOST

@@ -39,6 +39,7 @@ OTHER = {
 EMPTY = {
     *("prompts", "prompt-costs", "findings", "notes", "events", "errors", "drift", "corrections", "diverge"),
     *("reward-pays", "learned", "settings", "in-flight", "failures", "judges", "report"),
+    *("experts", "taken-away"),
 }
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 

@@ -20,7 +20,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("drift", {"run": "nosuch"}),
     ("corrections", {"run": ORDER, "name": ORDER}),
     ("taken_away", {"run": ORDER, "name": ORDER}),
-    ("experts", {"run": ORDER}),
+    ("experts", {"run": "nosuch"}),
     ("update", {"run": ORDER, "algorithm": ORDER}),
     ("what_if", {"run": ORDER, "algorithm": [ORDER]}),
     ("reward_parts", {"run": ORDER, "steps": ORDER}),

@@ -8,7 +8,7 @@ import rlpanel
 from tests.factories import write_run
 
 
-@pytest.mark.parametrize(("options", "height"), [({}, 800), ({"height": 500}, 500)])
+@pytest.mark.parametrize(("options", "height"), [({}, 720), ({"height": 500}, 500)])
 def test_the_board_has_a_height_of_its_own_that_panel_does_not_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, options: dict[str, int], height: int
 ) -> None:

@@ -145,7 +145,7 @@ REPORTED: dict[str, type[Breakage]] = {
 #: Settings in which an effect of the reported size is significant.
 LARGER = {
     "cut_unmarked": {"most_tokens": 55},
-    "best_falls": {"groups": 12, "group_size": 8, "steps": 60},
+    "best_falls": {"groups": 24, "group_size": 8, "steps": 60},
     "reward_jumps": {"groups": 12, "group_size": 8, "gain": 0.3, "start": -0.5},
     "truth_changed": {"prompts": 60},
     "missing_as_zero": {"groups": 24},

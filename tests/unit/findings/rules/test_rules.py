@@ -570,12 +570,12 @@ def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]
     first = recorded["grpo"][0]
     assert (first.rule, first.severity, first.category) == ("invalid_text", "alarm", "lang = zh")
     assert first.sentence == (
-        "From step 7 on, more and more responses with lang = zh contain invalid characters (3.1% before, "
-        "then 78%), while the reward rose from 0.830 to 1.61."
+        "From step 11 on, 80% of the responses with lang = zh contain invalid characters (12% before), "
+        "while the reward rose from 0.993 to 1.61."
     )
     assert first.ongoing
     assert first.sentence in (FOLDER / "findings.md").read_text("utf-8")
-    assert "-0.10 ± 0.04 (2 s.e.) within the 245 groups" in first.evidence[1]
+    assert "-0.09 ± 0.04 (2 s.e.) within the 230 groups" in first.evidence[1]
     assert not any("hack" in " ".join((f.sentence, *f.evidence)) for f in recorded["grpo"])
 
 

@@ -67,8 +67,8 @@ def evaluated(*, frozen: bool, advantages: bool) -> list[bytes]:
             line(
                 step,
                 index=index,
-                group=index // 4,
-                prompt=f"question {index // 4}",
+                group=index // 2,
+                prompt=f"question {index // 2}",
                 tokens=False,
                 response=said[index],
                 reward=float(index % 4 == 0),

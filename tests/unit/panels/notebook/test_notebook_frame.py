@@ -13,6 +13,7 @@ from panel.io.resources import CDN_DIST, DIST_DIR
 
 from rlpanel.panels.notebook import notebook_frame
 from rlpanel.panels.notebook.notebook_frame import DelayedComm, NotebookFrame
+from rlpanel.panels.session.context import Context
 from tests.page_parts import send
 
 URL = f"{CDN_DIST}css/loading.css?v=1"
@@ -98,7 +99,7 @@ def test_messages_that_arrive_on_another_thread_are_handled_on_the_loop(
     )
 
     async def receive() -> None:
-        frame = NotebookFrame(pn.pane.HTML("text"), None, dark=False)
+        frame = NotebookFrame(pn.pane.HTML("text"), Context(), dark=False)
         await asyncio.to_thread(frame._on_msg, "ref", None, "from a subshell")
         frame._on_msg("ref", None, "from the loop")
 

@@ -76,7 +76,7 @@ def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
 def test_numbers_have_the_colour_of_the_token_view(tmp_path: Path) -> None:
     """Surprisal is one-sided: 0 is the surface, and the end of the run's scale 86 % of its colour."""
     view = opened(tmp_path, logged(["a", " b"], [0.0, -3.0]), logged(["a"], [0.0], index=1))
-    view._least.value = 1
+    shown(view)
     [low, high] = token_scales(view.context.snapshot)["surprisal"]
     colors = dict(zip(view.table.frame["token"], view.table.frame["mean_color"], strict=True))
     assert low == 0
