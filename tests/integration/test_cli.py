@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -471,7 +472,9 @@ def test_a_recipient_of_alerts_that_cannot_be_is_one_line(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> None:
-    write_truncated_run(tmp_path / "runs" / "run")
+    run = write_truncated_run(tmp_path / "runs" / "run")
+    # At rest: while a run is live, two further steps must confirm what is found.
+    os.utime(run / "rollout_data_rank_0.jsonl", (time.time() - 3000,) * 2)
     told = tmp_path / "told"
     alert = shlex.join(
         [sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"]

@@ -16,7 +16,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _TRAINED = ("advantage", "token_advantage_mean", "return", "returns", "value", "value_mean", "lag")
 #: Fewest steps, share of a step's prompts that the step before has, too, and share of such steps.
 _FEWEST, _SAME, _MOST = 4, 0.9, 0.9
-#: Fewest different prompts of a step: a training may repeat a few for a trial, an evaluation has a set of them.
+#: Fewest different prompts of a step: a training may repeat a few for a trial, an evaluation has a set.
 _PROMPTS = 16
 
 
