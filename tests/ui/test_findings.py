@@ -75,7 +75,7 @@ def open_finding(board: BoardPage) -> None:
     """Open the GRPO run's finding about invalid characters at its onset."""
     board.go(run="grpo", step=3, theme="dark").settled(3)
     listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
-    expect(board.step_label.locator("b")).to_have_text("Step 7")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
 
 
 def query(board: BoardPage) -> dict[str, str]:
@@ -106,8 +106,8 @@ FOCUSED = """() => {
 
 def test_a_link_to_a_finding_shows_it(board: BoardPage) -> None:
     board.open(run="grpo", finding="invalid_text:").settled()
-    expect(board.step_label.locator("b")).to_have_text("Step 7")
-    board.until(lambda: all(edges == [6.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
 
 
 def test_a_shared_link_keeps_its_step_and_shades_the_finding(board: BoardPage) -> None:
@@ -149,7 +149,7 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
     assert "search" not in shown
     expect(board.page.get_by_role("tab", name="Tokens", selected=True)).to_be_visible()
     expect(board.count).to_contain_text("match")
-    expect(board.sample_head).to_contain_text("step 7 ·")
+    expect(board.sample_head).to_contain_text("step 11 ·")
     assert board.uid() == shown["sample"]
     expect(board.selected).to_have_count(1)
     assert float(board.selected.locator(cells_of("invalid_chars")).inner_text()) > 0
@@ -158,9 +158,9 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
 def test_the_step_before_and_the_worst_step_are_one_click_away(board: BoardPage) -> None:
     open_finding(board)
     line = board.page.locator(".rl-opened-finding")
-    line.get_by_role("button", name="before 6").click()
-    expect(board.step_label.locator("b")).to_have_text("Step 6")
-    expect(line.get_by_role("button", name="before 6")).to_have_attribute("aria-current", "step")
+    line.get_by_role("button", name="before 10").click()
+    expect(board.step_label.locator("b")).to_have_text("Step 10")
+    expect(line.get_by_role("button", name="before 10")).to_have_attribute("aria-current", "step")
     line.get_by_role("button", name="worst 60").click()
     expect(board.step_label.locator("b")).to_have_text("Step 60")
     expect(line.get_by_role("button", name="worst 60")).to_have_attribute("aria-current", "step")
@@ -183,7 +183,7 @@ def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
     for _ in range(5):
         board.press("Tab")
     board.press("Enter")
-    expect(board.step_label.locator("b")).to_have_text("Step 7")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
 
 
 def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
@@ -207,13 +207,13 @@ def test_the_affected_steps_are_shaded_in_all_curves_then_only_in_the_findings_o
 ) -> None:
     board = open_board(run="grpo", step=3, curves="reward,invalid_text_share").settled(3)
     listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
-    expect(board.step_label.locator("b")).to_have_text("Step 7")
-    board.until(lambda: all(edges == [6.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
     line = board.page.locator(".rl-opened-finding")
     expect(line).to_contain_text("Finding: Invalid UTF-8")
     board.press("ArrowRight")
-    expect(board.step_label.locator("b")).to_have_text("Step 8")
-    assert all(edges == [6.5, 60.0] for edges in shaded(board))
+    expect(board.step_label.locator("b")).to_have_text("Step 12")
+    assert all(edges == [10.5, 60.0] for edges in shaded(board))
     line.get_by_role("button", name="Close the finding").click()
     expect(line).to_be_hidden()
     board.until(
