@@ -263,7 +263,7 @@ class BoardPage:
 
     def choose_band(self, label: str) -> None:
         """Choose what the curves show around the mean."""
-        self.page.locator(".rl-curve-bar select").select_option(label=label)
+        self.page.locator(".rl-curve-bar select:not(.events)").select_option(label=label)
 
     def settings(self) -> Locator:
         """Return the settings, with all groups open."""
