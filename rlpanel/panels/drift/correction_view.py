@@ -124,7 +124,9 @@ class CorrectionView:
 
     def _row(self, key: str, label: str, result: Corrected) -> dict[str, Any]:
         changed = float(result.changed.mean())
-        numbers = [f"{result.kept:.1%}", f"{result.effective:.1%}", number(float(result.weight.mean()))]
+        # Where all tokens are masked, no weight is left to be effective.
+        effective = "–" if np.isnan(result.effective) else f"{result.effective:.1%}"
+        numbers = [f"{result.kept:.1%}", effective, number(float(result.weight.mean()))]
         if self._logged is not None:
             agrees = result.agreement(self._logged)
             numbers.append("–" if key == LOGGED or np.isnan(agrees) else f"{agrees:.0%}")
