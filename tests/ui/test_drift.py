@@ -53,9 +53,7 @@ def test_the_trainers_own_mask_stands_beside_and_says_what_it_takes_away(board: 
     expect(corrections).to_have_count(9)
     expect(corrections.first).to_contain_text("correction as the trainer logged it")
     expect(corrections.filter(has_text="IcePop")).to_contain_text("100%")
-    expect(corrections.filter(has_text="geometric mean")).to_contain_text(
-        "0.0%–0"
-    )  # nothing is left to weigh
+    expect(corrections.filter(has_text="geometric mean")).to_contain_text("0.0%–0")
     expect(board.page.locator(".rl-drift-bound")).to_be_hidden()
     if os.environ.get("RLPANEL_SHOTS"):
         board.page.locator(".rl-drift-corrections").scroll_into_view_if_needed()
