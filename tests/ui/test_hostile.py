@@ -6,12 +6,14 @@ Every view is opened over one payload. Nothing of it may run, be asked for, or s
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from rlpanel.investigations.report_file import FILE
 from tests.factories import sample
 from tests.ui.board import BoardPage, Served, cells_of
 from tests.ui.conftest import OpenBoard, Profile
@@ -96,6 +98,7 @@ def hostile_root(parent: Path) -> Path:
     scalars = [{"step": step, f"s{NAMED}": 0.5, "reward": 9.0} for step in (1, 2)]
     (run / "scalars.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scalars))
     write_agents(folder / f"agents{NAMED}")
+    write_judged(folder / f"judged{NAMED}")
     return folder
 
 
@@ -123,6 +126,39 @@ def write_agents(run: Path) -> None:
     text = "".join(json.dumps(delta) + "\n" for delta in live)
     (run / "in_flight" / f"rank_0{NAMED}.live").write_text(f"{text}{ATTACK}")
     (run / "scalars.jsonl").write_text(json.dumps({"step": 1, f"idle/{NAMED}": 0.5}) + "\n")
+
+
+def write_judged(run: Path) -> None:
+    """Two rollouts that part, their judges, their failures, and a report, all of whose texts are attacks."""
+    run.mkdir()
+    judged = dict.fromkeys(("name", "model", "verdict", "request", "answer", "error"), ATTACK)
+    lines = [
+        sample(
+            1,
+            index=at,
+            tokens=False,
+            group=NAMED,
+            env=NAMED,
+            reward=1.0 * at,
+            messages=[
+                {"role": "user", "content": ATTACK},
+                {"role": "assistant", "content": f"{at} {ATTACK}"},
+                {"role": NAMED, "content": ATTACK},
+                {"role": "assistant", "content": ATTACK},
+            ],
+        )
+        | {"judge_calls": [judged], "judge": {NAMED: ATTACK}, "verifier": {NAMED: ATTACK}}
+        | {"status": ("timeout", "ok")[at], "status_reason": ATTACK}
+        for at in (0, 1)
+    ]
+    (run / "rollout_data_rank_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    claim = {"metric": NAMED, "steps": "1", "expected": 1.0}
+    entries = [
+        {"id": "t", "report": NAMED, "kind": "text", "text": f"# {ATTACK}\n\n[x](javascript:{RUN})"},
+        {"id": "n", "report": NAMED, "kind": "number", "text": ATTACK, "claim": claim},
+        {"id": "f", "report": NAMED, "kind": "finding", "claim": {"rule": ATTACK}},
+    ]
+    (run / FILE).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -269,6 +305,35 @@ def test_nothing_that_agents_say_is_run(open_board: OpenBoard) -> None:
     expect(flight.locator(".idle")).to_contain_text("<img class=evil")
     hover(flight.locator(".rollout"))
     nothing_ran(board.page)
+
+
+def test_nothing_that_judges_failures_and_reports_say_is_run(open_board: OpenBoard) -> None:
+    """Cards of judges, classes of failures, claims, a replay, and two rollouts beside each other."""
+    run = f"judged{NAMED}"
+    board = open_board(run=run, step=1, page="samples", tab="judging").settled(1)
+    page = board.page
+    card = page.locator(".rl-judging .card").first
+    expect(card).to_contain_text("<img class=evil")
+    card.locator("summary").first.click()
+    expect(card.locator("pre").first).to_contain_text("onerror")
+    nothing_ran(page)
+    board.go(run=run, page="failures")
+    failures = page.locator(".rl-failures-view")
+    failures.locator("details").evaluate_all("(folds) => folds.forEach((fold) => { fold.open = true })")
+    expect(failures.locator(".sample").first).to_contain_text("<img class=evil")
+    nothing_ran(page)
+    board.go(run=run, page="investigations")
+    expect(page.locator(".rl-investigations .claim.broken")).to_have_count(2)
+    expect(page.locator(".rl-investigations")).to_contain_text("onerror")
+    nothing_ran(page)
+    board.go(run=run, step=1, page="samples", tab="conversation")
+    talk = page.locator(".rl-conversation").first
+    expect(talk).to_contain_text("<img class=evil")
+    talk.locator(".replay-toggle").click()
+    board.press("b")
+    expect(page).to_have_url(re.compile("pair="))
+    expect(page.locator(".rl-conversation:visible")).to_have_count(2)
+    nothing_ran(page)
 
 
 def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
