@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
+from rlpanel.investigations.report_file import FILE
+from rlpanel.recording.writer.writer import RolloutWriter
 from tests.ended_runs import write_ended_run
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage, Served
@@ -141,6 +143,79 @@ def test_the_failures_and_judges_of_the_docs(
     expect(tab.locator(".card pre").first).to_have_text("Grade.")
     board.page.mouse.move(5, 500)
     assert len(picture(board, f"judging-{theme}.png", tmp_path)) > 50_000
+
+
+def write_crew(run: Path) -> None:
+    """Four rollouts of a lead with two sub-agents, one of which failed, and a branch that tries again."""
+    below = {"parent": "lead", "branch_kind": "sub-agent"}
+    parts = [
+        ("lead", "Repair the parser.", "The lexer drops the last quote; I add it, and all tests pass.", {}),
+        ("reader", "Which function reads strings?", "lexer.read_string, at line 88.", below),
+        ("tester", "Run the tests.", "2 of 40 tests fail: quoted strings.", below | {"status": "timeout"}),
+        ("tester again", "Run the tests.", "40 of 40 pass.", {"parent": "tester", "branch_kind": "retry"}),
+    ]
+    with RolloutWriter(run, rank=0) as writer:
+        for at in range(4):
+            for number, (name, asked, answered, fields) in enumerate(parts):
+                tokens = answered.split()
+                writer.write(
+                    step=1,
+                    episode=f"q{at}",
+                    group="parser",
+                    agent=name,
+                    branch=name,
+                    messages=[
+                        {"role": "user", "content": asked},
+                        {"role": "assistant", "content": answered},
+                    ],
+                    response_tokens=tokens,
+                    loss_mask=[1.0] * len(tokens),
+                    reward=float(at % 2),
+                    advantage=at % 2 - 0.5,
+                    timing={"start": 100.0 * at + 10 * number, "total": 8.0 + number},
+                    **fields,
+                )
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_agents_of_the_docs(board: BoardPage, root: Path, tmp_path: Path, theme: str) -> None:
+    if not (root / "crew").exists():
+        write_crew(root / "crew")
+    uid = "rollout_data_rank_0.jsonl:0"
+    board.go(run="crew", step=1, sample=uid, page="samples", tab="tree", theme=theme).settled(1)
+    expect(board.page.locator(".rl-tree .node")).to_have_count(4)
+    expect(board.page.locator(".rl-tree .node").nth(2)).to_contain_text("timeout")
+    assert len(picture(board, f"tree-{theme}.png", tmp_path)) > 50_000
+    with RolloutWriter(root / "crew", rank=1) as writer:
+        for at, phase in enumerate(("generation", "generation", "tool", "reward", "queue")):
+            writer.begin(f"q{at}", step=2, agent=("lead", "tester")[at % 2], phase=phase, group="parser")
+            if phase != "queue":
+                writer.turn(f"q{at}", tokens=900 * (5 - at), text="I read lexer.py once more.", phase=phase)
+        expect(board.page.locator("[role=tab][data-key=flight]")).to_have_count(1)
+        board.go(run="crew", page="flight", theme=theme).settled()
+        expect(board.page.locator(".rl-in-flight .rollout")).to_have_count(5)
+        assert len(picture(board, f"in-flight-{theme}.png", tmp_path)) > 50_000
+    expect(board.page.locator("[role=tab][data-key=flight]")).to_have_count(0)
+    report = root / "calculator-grpo" / FILE
+    claims = [
+        {"kind": "text", "text": "## Why the reward falls\nThe tool fails **from step 21 on**."},
+        {
+            "kind": "number",
+            "claim": {"metric": "reward_mean", "steps": "10..20", "expected": 0.794602, "tolerance": 0.001},
+        },
+        {
+            "kind": "number",
+            "text": "After it:",
+            "claim": {"metric": "reward_mean", "steps": "21..40", "expected": 0.1},
+        },
+        {"kind": "finding", "claim": {"rule": "tool_fails", "onset": 21}},
+    ]
+    entries = [{"id": f"c{at}", "report": "The calculator"} | claim for at, claim in enumerate(claims)]
+    report.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    board.go(run="calculator-grpo", page="investigations", theme=theme).settled()
+    expect(board.page.locator(".rl-investigations .claim.holds")).to_have_count(2)
+    expect(board.page.locator(".rl-investigations .claim.changed")).to_have_count(1)
+    assert len(picture(board, f"investigations-{theme}.png", tmp_path)) > 50_000
 
 
 def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> None:

@@ -132,10 +132,19 @@ class InvestigationsPage(Viewer):
         if not is_other and (self._reads or time.monotonic() - self._begun < pause):
             return
         if is_other:
-            self._index, self._said = context.index, ""
+            self._work.stop()
+            self._index, self._said, self._reads, self._begun = context.index, "", False, 0.0
             self._loaded = _Loaded(EvaluationProgress(0, 0))
             self.view.reports = []
-        self._evaluate(None if is_other else self._loaded.version)
+        if not self._is_run_read:  # a claim about steps that are still to be read would look broken
+            self._tell()
+            return
+        self._evaluate(self._loaded.version)
+
+    @property
+    def _is_run_read(self) -> bool:
+        snapshot = self.context.snapshot
+        return bool(snapshot.version) and (snapshot.progress.caught_up or snapshot.progress.halted)
 
     def _evaluate(self, version: object = None) -> None:
         context = self.context
@@ -160,7 +169,7 @@ class InvestigationsPage(Viewer):
     def _tell(self, progress: EvaluationProgress | None = None) -> None:
         """Send the counts, the progress and what the form offers."""
         selection, loaded = self.context.selection, self._loaded
-        reading = ""
+        reading = "" if self._is_run_read else tr("The run is being read; its claims are evaluated then …")
         if self._reads and (progress is not None or loaded.version is None):
             done, total = (progress.done, progress.total) if progress is not None else (0, 0)
             reading = tr("Evaluating {done:,} of {total:,} claims …", done=done, total=total)

@@ -55,7 +55,9 @@ def _entry(each: MarkedEntry, formats: bool) -> dict[str, Any]:
         "found": each.found,
         "reason": escape_invisible(each.reason),
         "evidence": [[kind, well_formed(text)] for kind, text in each.evidence],
-        "written": escape_invisible(" · ".join(filter(None, (entry.author, utc_text(entry.time))))),
+        "written": escape_invisible(
+            " · ".join(filter(None, (entry.author, utc_text(entry.time) if entry.time else "")))
+        ),
     }
 
 

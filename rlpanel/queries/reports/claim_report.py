@@ -35,7 +35,7 @@ Name = Annotated[str, Option("Only the report of this name.", chars=80)]
         TableColumn("link", "text", "Part of the board's address behind the host."),
         TableColumn("evidence", "texts", "Measured numbers, the quotation with its surroundings, or rows."),
         TableColumn("author", "text", "agent or person."),
-        TableColumn("time", "text", "Time of writing, in UTC (ISO 8601)."),
+        TableColumn("time", "text", "Time of writing, in UTC (ISO 8601); empty if it was not written down."),
     ),
     about=(
         RUN,
@@ -192,5 +192,5 @@ def _row(each: MarkedEntry) -> dict[str, Any]:
         "link": each.link or None,
         "evidence": evidence,
         "author": entry.author or None,
-        "time": utc_text(entry.time),
+        "time": utc_text(entry.time) if entry.time else "",
     }
