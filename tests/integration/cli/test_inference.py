@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_a_bad_row_of_a_table_is_named_without_bytes_of_the_file(tmp_path: Path)
     """The place of a row is its number, where that of a line is an offset."""
     (tmp_path / "run").mkdir()
     good = json.dumps([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}])
-    with sqlite3.connect(tmp_path / "run" / "project.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "run" / "project.db")) as connection, connection:
         connection.execute("CREATE TABLE traces (run_name, step, key, messages, metadata)")
         for messages in (good, "no messages"):
             connection.execute("INSERT INTO traces VALUES ('r', 1, 'k', ?, '{}')", (messages,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_trackios_database_is_read_again_after_it_grew(tmp_path: Path) -> None:
     while index.read():
         pass
     assert len(index.snapshot.alive_rows) == 12
-    with sqlite3.connect(run / "trackio.db") as connection:
+    with closing(sqlite3.connect(run / "trackio.db")) as connection, connection:
         connection.execute("UPDATE traces SET step = 9 WHERE rowid = 1")
         connection.execute("DELETE FROM traces WHERE rowid > 4")
     index.rescan()
@@ -76,7 +77,7 @@ def test_trackios_database_is_read_again_after_it_grew(tmp_path: Path) -> None:
     ],
 )
 def test_another_database_is_no_run(tmp_path: Path, statement: str) -> None:
-    with sqlite3.connect(tmp_path / "x.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection, connection:
         connection.execute("CREATE TABLE other (run_name, step, key, messages, metadata)")
         connection.execute(statement)
     with pytest.raises(rlpanel.RunNotFound):
