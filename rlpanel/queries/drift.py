@@ -139,32 +139,36 @@ def corrections(
 
     tokens = _tokens(run, samples)
     trained = tokens.only(tokens.trained)
-    names = [name] if name else [*([LOGGED] if logged_correction(trained) else []), *CORRECTIONS]
-    rows = [_corrected(trained, each, low, high) for each in names] if len(trained.trainer) else []
+    logged = logged_correction(trained)
+    names = [name] if name else [*([LOGGED] if logged else []), *CORRECTIONS]
+    rows = [_corrected(trained, logged, each, low, high) for each in names] if len(trained.trainer) else []
     return corrections.table(rows, total=len(rows), offset=0, about=_about(run, tokens))
 
 
-def _result(tokens: GapTokens, name: str, low: float | None, high: float | None) -> Corrected:
+def _result(
+    tokens: GapTokens, logged: Corrected | None, name: str, low: float | None, high: float | None
+) -> Corrected:
     """Return what a correction, or the logged one, does; SettingError if nothing is logged."""
-    from rlpanel.drift.corrections import LOGGED, corrected, logged_correction
+    from rlpanel.drift.corrections import LOGGED, corrected
     from rlpanel.errors import SettingError
 
     if name != LOGGED:
         return corrected(tokens, name, low, high)
-    found = logged_correction(tokens)
-    if found is None:
+    if logged is None:
         raise SettingError("the run logs no correction: log is_masked, or correction_weights, for each token")
-    return found
+    return logged
 
 
-def _corrected(tokens: GapTokens, name: str, low: float | None, high: float | None) -> dict[str, object]:
+def _corrected(
+    tokens: GapTokens, logged: Corrected | None, name: str, low: float | None, high: float | None
+) -> dict[str, object]:
     import numpy as np
 
-    from rlpanel.drift.corrections import CORRECTIONS, LOGGED_TITLE, logged_correction
+    from rlpanel.drift.corrections import CORRECTIONS, LOGGED_TITLE
 
-    result = _result(tokens, name, low, high)
+    result = _result(tokens, logged, name, low, high)
     rule = CORRECTIONS.get(name)
-    agrees = result.agreement(logged_correction(tokens)) if rule else None
+    agrees = result.agreement(logged) if rule else None
     inside = np.bincount(tokens.sample, result.changed, len(tokens.rows)) > 0
     reward = tokens.rewards if np.isfinite(tokens.rewards).any() else None
     count = np.bincount(tokens.token[result.changed & (tokens.token >= 0)], minlength=len(tokens.tokens))
@@ -238,8 +242,9 @@ def taken_away(
 
     tokens = _tokens(run, samples)
     trained = tokens.only(tokens.trained)
-    name = name or (LOGGED if logged_correction(trained) else "tis")
-    result = _result(trained, name, low, high)
+    logged = logged_correction(trained)
+    name = name or (LOGGED if logged else "tis")
+    result = _result(trained, logged, name, low, high)
     rows = [vars(each) for each in taken_levels(trained, result)]
     about = {
         "correction": name,
