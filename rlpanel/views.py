@@ -17,7 +17,7 @@ from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, is_dark, load_scripts
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.notebook.run_binding import AnswerTable, context_of
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -25,6 +25,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales
+from rlpanel.panels.ui import theme
 from rlpanel.schema import Sample
 
 __all__ = ["answer", "curves", "distribution", "findings", "gap", "grid", "groups", "numbers", "tokens"]
@@ -148,7 +149,7 @@ def tokens(
     """
     context = _shared_context(what) if isinstance(what, Run) else Context(sample=what)
     load_scripts()
-    context.selection.dark = is_dark(dark)
+    context.selection.dark = theme.is_dark(dark)
     view = TokenView(metric=metric, kl_estimator=kl_estimator, dark=context.selection.dark)
 
     def show(*_: object) -> None:
@@ -186,5 +187,5 @@ def _framed(
     view: Callable[[Context], Viewer | Viewable], context: Context, dark: bool | None, **options: Any
 ) -> pn.Column:
     load_scripts()
-    context.selection.dark = is_dark(dark)
+    context.selection.dark = theme.is_dark(dark)
     return NotebookFrame(view(context), context, dark, **options)

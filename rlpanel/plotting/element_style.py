@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import panel as pn
 from bokeh.models import BasicTickFormatter
 from bokeh.models.annotations import ColorBar
 
@@ -56,14 +55,9 @@ FRAME = frozenset(
 )
 
 
-def is_dark(dark: bool | None) -> bool:
-    """Return the given theme, or that of ``pn.config.theme`` if None."""
-    return pn.config.theme == "dark" if dark is None else dark
-
-
 def colors_of(dark: bool | None) -> dict[str, str]:
     """Return the colours of the theme by name."""
-    return theme.palette(is_dark(dark))
+    return theme.palette(theme.is_dark(dark))
 
 
 def frame_options(
@@ -89,7 +83,7 @@ def holoviews_names(frame: Mapping[str, Any]) -> dict[str, Any]:
 
 def themed(element: Any, dark: bool | None) -> Any:
     """Return the element with the theme's colours on its axes, its background and its colour bar."""
-    chosen = is_dark(dark)
+    chosen = theme.is_dark(dark)
     return element.opts(
         hooks=[lambda plot, _: _finish(plot.state, chosen)], show_frame=False, backend="bokeh"
     )

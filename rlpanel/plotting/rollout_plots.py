@@ -27,12 +27,12 @@ from rlpanel.panels.timeline.timeline_plot import (
     timeline_plot,
     window_of,
 )
+from rlpanel.panels.ui import theme
 from rlpanel.plotting.element_style import (
     colors_of,
     frame_options,
     glyph_options,
     holoviews_names,
-    is_dark,
     themed,
 )
 from rlpanel.plotting.plotted_run import SAMPLE, linked, sample_numbers, sample_table
@@ -113,7 +113,7 @@ def rollout_timeline(
     times = _times(run, step)
     _check("order", order, orders_of(times))
     _check("color", color, colorings_of(times))
-    timeline = timeline_of(times, order=order, by=color, dark=is_dark(dark))
+    timeline = timeline_of(times, order=order, by=color, dark=theme.is_dark(dark))
     title = f"{run.name}, step {step}: {len(times):,} rollouts"
     frame = frame_options(dark, options, title=title, xlabel="seconds", ylabel="")
     picture = picture_of(timeline)

@@ -15,12 +15,12 @@ from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.plots.density_plot import ramp
 from rlpanel.panels.plots.plot_elements import GROUP_COLORS, scatter_points
+from rlpanel.panels.ui import theme
 from rlpanel.plotting.element_style import (
     colors_of,
     frame_options,
     glyph_options,
     holoviews_names,
-    is_dark,
     themed,
 )
 from rlpanel.plotting.plotted_run import (
@@ -97,7 +97,7 @@ def _cells(
     colors = colors_of(dark)
     image = hv.Image(shown, [x, y], "samples", bounds=bounds)
     style = {
-        "cmap": ramp(colors["policy"], colors["surface"], is_dark(dark))[1:],
+        "cmap": ramp(colors["policy"], colors["surface"], theme.is_dark(dark))[1:],
         "cnorm": "log",
         "colorbar": True,
         "tools": ["hover"],

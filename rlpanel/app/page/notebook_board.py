@@ -9,7 +9,7 @@ import panel as pn
 from rlpanel.app.board.board import Board
 from rlpanel.app.page.page import resolve_root
 from rlpanel.app.page.page_layout import Layout
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, is_dark, load_scripts
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.session.event_loop import current_loop, take_steps
 from rlpanel.panels.ui import theme
 
@@ -37,7 +37,7 @@ def board(
     """
     load_scripts()
     controller, loop = Board(resolve_root(root)), current_loop()
-    controller.context.selection.dark = is_dark(dark)
+    controller.context.selection.dark = theme.is_dark(dark)
     layout = Layout(controller, owns_window=False)
     take_steps(None, layout.steps(None))
     frame = NotebookFrame(layout.root, controller.context, dark, height=height)

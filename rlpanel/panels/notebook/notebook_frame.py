@@ -156,11 +156,6 @@ def _theme_class(dark: bool) -> str:
     return "rl-dark" if dark else "rl-light"
 
 
-def is_dark(dark: bool | None) -> bool:
-    """Return the theme in which a view is drawn at first: the given one, or that of ``pn.config.theme``."""
-    return pn.config.theme == "dark" if dark is None else dark
-
-
 @cache
 def load_scripts() -> None:
     """Load Panel's scripts, once and without network; to be called before creating a view."""

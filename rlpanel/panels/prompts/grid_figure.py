@@ -15,6 +15,7 @@ from bokeh.models import ColumnDataSource, CustomJSHover, FixedTicker, HoverTool
 from panel.viewable import Viewer
 
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.plots.plot_elements import finish_on_board
 from rlpanel.panels.prompts.grid_image import GridImage
 from rlpanel.panels.ui import theme
 
@@ -201,13 +202,8 @@ class GridFigure(Viewer):
     def _finish(self, figure: Any, dark: bool) -> None:
         """Style the figure that HoloViews made, and label what is in view."""
         picture, colors = self._picture, theme.palette(dark)
-        theme.restyle(figure, dark)
-        figure.background_fill_alpha = figure.border_fill_alpha = 0
+        finish_on_board(figure, dark)
         figure.xgrid.visible = figure.ygrid.visible = False
-        for axis in figure.axis:
-            axis.update(axis_label_text_font_style="normal", axis_label_text_font_size="11px")
-            axis.update(axis_line_color=None, major_tick_line_color=None, minor_tick_line_color=None)
-            axis.axis_label_text_color = colors["muted"]
         if figure is not self._figure:  # HoloViews calls hooks again for each picture
             self._figure, self._bands = figure, ColumnDataSource({"y": []})
             figure.hspan(y="y", source=self._bands, line_color=colors["text"], line_width=1)

@@ -12,6 +12,7 @@ from bokeh.events import DoubleTap, PressUp, RangesUpdate, Tap
 from bokeh.models import ColumnDataSource
 from panel.viewable import Viewer
 
+from rlpanel.panels.plots.plot_elements import finish_on_board
 from rlpanel.panels.timeline.span_table import Window
 from rlpanel.panels.timeline.timeline_plot import (
     COLUMNS,
@@ -134,13 +135,8 @@ class TimelineFigure(Viewer):
     def _finish(self, figure: Any, dark: bool) -> None:
         """Style the figure that HoloViews made, and handle clicks and zooms."""
         colors = theme.palette(dark)
-        theme.restyle(figure, dark)
-        figure.background_fill_alpha = figure.border_fill_alpha = 0
+        finish_on_board(figure, dark)
         figure.xgrid.visible = figure.ygrid.visible = False
-        for axis in figure.axis:
-            axis.update(axis_label_text_font_style="normal", axis_label_text_font_size="11px")
-            axis.update(axis_line_color=None, major_tick_line_color=None, minor_tick_line_color=None)
-            axis.axis_label_text_color = colors["muted"]
         if figure is not self._figure:  # HoloViews calls hooks again for each picture
             self._figure = figure
             self._outline(figure, colors["text"])

@@ -75,6 +75,11 @@ CATEGORIES = {
 }
 
 
+def is_dark(dark: bool | None) -> bool:
+    """Return the given theme, or that of ``pn.config.theme`` if None."""
+    return pn.config.theme == "dark" if dark is None else dark
+
+
 def palette(dark: bool) -> dict[str, str]:
     """Return the colours of the dark or light theme: name → hex code."""
     return DARK if dark else LIGHT
