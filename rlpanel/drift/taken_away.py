@@ -1,4 +1,4 @@
-"""What a correction takes away: its changed tokens by text, stretch, turn, position, reward and step."""
+"""Tokens that a correction masks or cuts, by token, text, reward, turn, position, class and step."""
 
 from __future__ import annotations
 

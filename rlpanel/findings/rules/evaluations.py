@@ -83,7 +83,7 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Evaluation beside the training")
 def evaluation_run(context: RuleContext) -> Iterator[Finding]:
-    """A run has the prompts of the step before, 16 or more, in 90% of its steps, and no advantages or values.
+    """90% of the steps have the prompts of the step before, 16 or more, and no advantages or values.
 
     It is taken for an evaluation: rules on repeated samples, prompts that come again and zero-variance groups
     do not fit it. A split with the name of an evaluation needs no note.

@@ -142,7 +142,7 @@ def _places(x: np.ndarray, lengths: Sequence[int], axis: RunAxis) -> tuple[np.nd
 
 
 class RunMarks:
-    """The marks of the run that a page shows; they are found once for a snapshot, its notes and a chain."""
+    """Event marks of the shown run, found once for a snapshot, its notes and a chain of changes."""
 
     def __init__(self) -> None:
         self._key: tuple[Any, ...] = ()

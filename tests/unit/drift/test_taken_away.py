@@ -1,4 +1,4 @@
-"""What a correction takes away, and what the trainer logged of its own, against loops in plain Python."""
+"""Tokens that a correction takes away, and the trainer's own correction, against loops in plain Python."""
 
 from __future__ import annotations
 

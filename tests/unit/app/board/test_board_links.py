@@ -108,7 +108,7 @@ LINKS = {
 def test_a_link_opens_nothing_outside(
     board: Board, window: BrowserWindow, root: Path, opened: list[str], kind: str
 ) -> None:
-    """The value stands in the key of the run, then in as many of the others as a link may have."""
+    """The value stands in the key of the run, then in the other keys, many in one link."""
     assert_opens_nothing_outside(board, window, root, opened, ["run"], kind)
     others = [key for key in KEYS if key != "run"]
     each = len(text_of(kind, root.parent / "outside")) + max(map(len, others)) + 2

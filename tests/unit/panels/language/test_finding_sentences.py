@@ -124,7 +124,7 @@ def parts_of_sentences() -> Iterator[tuple[str, str]]:
 
 
 def test_no_part_of_a_rule_is_forgotten() -> None:
-    """What a rule says, but no template has, would stay English on the Chinese page."""
+    """A rule's wording without a template would stay English on the Chinese page."""
     templates = [text for texts in (PARTS, SENTENCES, EVIDENCE) for each in texts.values() for text in each]
     known = "\n".join(literal for text in templates for literal, *_ in Formatter().parse(text)).lower()
     parts = list(parts_of_sentences())
