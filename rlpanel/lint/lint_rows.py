@@ -15,7 +15,7 @@ from rlpanel.errors import RLPanelError, describe_error
 from rlpanel.lint.lint_result import EXAMPLES, Tally
 from rlpanel.lint.lint_rule import LINT_RULES, LintRule, Marks
 from rlpanel.lint.lint_samples import LintFacts, LintSamples
-from rlpanel.lint.run_tokenizer import decoder_of
+from rlpanel.lint.run_tokenizer import decoder_of, without_foreign_tokens
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, Locator, Record
 
@@ -98,9 +98,10 @@ def lint_rows(
         for at in range(start, end):
             name, locator = work.places[at]
             try:
-                records.append(reader(name).fetch(locator))
+                record = reader(name).fetch(locator)
             except (RLPanelError, OSError, IndexError):
                 continue
+            records.append(without_foreign_tokens(record) if facts.foreign_tokenizer else record)
             kept.append(at)
         found = Found(len(kept), end - start - len(kept))
         start = end

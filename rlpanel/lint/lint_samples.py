@@ -33,6 +33,8 @@ class LintFacts:
     pad_token : str
     decode : callable, optional
         Returns the text of token ids by the run's tokenizer; None without one.
+    foreign_tokenizer : bool
+        Whether tokens may have been decoded by another tokenizer than the run's.
     truths : dict of int to dict of int to str
         First ground truth of each group, by step and key of the group; rules add to it.
     """
@@ -41,6 +43,7 @@ class LintFacts:
     first_step: int = 0
     pad_token: str = ""
     decode: Callable[[Sequence[int]], str] | None = None
+    foreign_tokenizer: bool = False
     truths: dict[int, dict[int, str]] = field(default_factory=dict)
 
 
@@ -187,7 +190,9 @@ class LintSamples:
 def fields_of(record: Record) -> set[str]:
     """Return the names of the fields that a sample has, as rules name what they need."""
     found = {*record.arrays, *(name for name, text in record.texts.items() if text)}
-    found |= {name for name, value in record.numbers.items() if value == value} | set(record.labels)
+    # The number `response_tokens` is the count of ids, too: only texts make tokens.
+    numbers = {name for name, value in record.numbers.items() if value == value} - {"response_tokens"}
+    found |= numbers | set(record.labels)
     if record.tokens:
         found.add("response_tokens")
     if record.messages:

@@ -146,6 +146,7 @@ class Linter:
         self._truths: dict[int, dict[int, str]] = {}
         self._of_steps: Tallies = {}
         self._checked_steps: tuple[Any, ...] = ()
+        self._tokenizer: tuple[Mapping[str, Any], RunTokenizer] | None = None
 
     def update(self, view: RunView, now: float) -> Iterator[LintProgress]:
         """Read the samples that are new; yield progress after each batch, and last the results.
@@ -159,9 +160,10 @@ class Linter:
             Seconds since the epoch; decides whether rules of steps use the newest step.
         """
         snapshot = view.snapshot
-        tokenizer = RunTokenizer.of(snapshot.constants.logged, self._index, snapshot)
+        tokenizer = self._tokenizer_of(snapshot)
         first = int(snapshot.steps.values[0]) if len(snapshot.steps.values) else 0
-        facts = LintFacts(snapshot.constants.logged, first, self._pad, tokenizer.decode, self._truths)
+        logged, foreign = snapshot.constants.logged, tokenizer.foreign
+        facts = LintFacts(logged, first, self._pad, tokenizer.decode, foreign, self._truths)
         with self._lock:
             wanted = self._new_rows(snapshot)
         chosen = [_chosen(new, self._room(before)) for _, before, new in wanted]
@@ -183,6 +185,13 @@ class Linter:
             self._check_steps(view, now)
             result = self._result(snapshot, tokenizer.problem)
         yield result
+
+    def _tokenizer_of(self, snapshot: Snapshot) -> RunTokenizer:
+        """Return the run's tokenizer, which is tried on samples once it is named and there are enough."""
+        logged = snapshot.constants.logged
+        if self._tokenizer is None or self._tokenizer[0] != logged or not self._tokenizer[1].decode:
+            self._tokenizer = logged, RunTokenizer.of(logged, self._index, snapshot)
+        return self._tokenizer[1]
 
     def _work(self, snapshot: Snapshot, step: int, rows: np.ndarray) -> LintWork:
         rows, bounds = _batches(snapshot, rows)

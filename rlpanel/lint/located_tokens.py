@@ -15,10 +15,13 @@ from rlpanel.sources.records.record_types import Record
 from rlpanel.texts.chat_templates import continued_turns
 from rlpanel.texts.display_text import decode, detect
 
-#: Special tokens, which logged texts may leave out.
+#: Special tokens, which logged texts may leave out; the last lines are placeholders of images, videos and sounds
+#: (Gemma 3, LLaVA, Molmo, InternVL, Janus, Pixtral; those of Qwen-VL have bars).
 SPECIAL = re.compile(
     r"<[|｜][^<>\s]{1,80}[|｜]>|</?s>|<(?:pad|unk|bos|eos|sep|cls|mask|eod|eot|eom)>"
     r"|<(?:start|end)_of_turn>|\[(?:PAD|UNK|CLS|SEP|MASK|BOS|EOS|gMASK)\]"
+    r"|<(?:start_of_|end_of_)?(?:image|video|audio)(?:_soft_token|_placeholder)?>"
+    r"|<(?:low_res_)?im_(?:start|end|patch|col)>|</?img>|<IMG_CONTEXT>|<[be]oi>|\[IMG(?:_BREAK|_END)?\]"
 )
 _BYTE_PIECE = re.compile(r"((?:<0x[0-9A-Fa-f]{2}>)+)")
 #: Characters of a message by which it is found, at least: shorter ones occur anywhere.

@@ -101,7 +101,10 @@ def _mismatch(record: Record, text: str, logged: list[str]) -> str | None:
     plain = _untagged if record.messages else _plain
     joined = plain(text)
     found = next((each for part in logged if (each := _difference(joined, plain(part)))), None)
-    if found is None or not others or mask is None:
+    # Tags may be special tokens of the tokenizer, which a trainer that decodes the response leaves out.
+    if found is None or all(_difference(_untagged(text), _untagged(part)) is None for part in logged):
+        return None
+    if not others or mask is None:
         return found
     # With other writers among the tokens, trainers log the policy's text only, or the text of each message.
     if tokens and len(mask) == len(tokens):

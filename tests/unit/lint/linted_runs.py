@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.app.demo import ROLLOUTS, Recording, read_recording
@@ -73,3 +74,19 @@ def faulty_run() -> Lines:
     for line in [line for line in lines if line["step"] >= 25][::4]:
         line["rollout_logprobs"] = line["logprobs"]
     return lines
+
+
+def tokenizer_of(lines: Lines, folder: Path) -> Path:
+    """Write a tokenizer.json with the tokens of the lines."""
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = {
+        text: number
+        for line in lines
+        for number, text in zip(line["response_token_ids"], line["response_tokens"], strict=True)
+    }
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    path = folder / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path

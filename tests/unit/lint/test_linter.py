@@ -12,7 +12,7 @@ import pytest
 from rlpanel.api.open_run import open_run
 from rlpanel.lint.lint_rule import LintRule
 from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
-from tests.unit.lint.linted_runs import LATER, Lines, by_name, faulty_run, linted, recorded, write
+from tests.unit.lint.linted_runs import LATER, Lines, by_name, faulty_run, linted, recorded, tokenizer_of, write
 
 
 def broken(lines: Lines, step: int) -> Lines:
@@ -135,22 +135,6 @@ def test_loss_aggregation_says_what_a_long_response_weighs(tmp_path: Path) -> No
     result = by_name(linted(write(tmp_path, lines, run)))["loss_weights"]
     assert result.state == "passed"
     assert result.remark.startswith("grpo: a token of a response of ")
-
-
-def tokenizer_of(lines: Lines, folder: Path) -> Path:
-    """Write a tokenizer.json with the tokens of the lines."""
-    tokenizers = pytest.importorskip("tokenizers")
-    vocabulary = {
-        text: number
-        for line in lines
-        for number, text in zip(line["response_token_ids"], line["response_tokens"], strict=True)
-    }
-    model = tokenizers.models.WordLevel(vocabulary, unk_token="?")
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.decoder = tokenizers.decoders.Fuse()
-    path = folder / "tokenizer.json"
-    tokenizer.save(str(path))
-    return path
 
 
 def test_tokenizer_decodes_ids_without_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

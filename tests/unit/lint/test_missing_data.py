@@ -1,0 +1,235 @@
+"""What a rule cannot check is never a pass: fields that are missing, images among tokens, a foreign tokenizer."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlpanel.lint.linter import LINT_RULES
+from tests.unit.lint.linted_runs import Lines, by_name, linted, recorded, tokenizer_of, with_engine, write
+
+#: Keys of the recorded run by the field that rules name.
+KEYS = {
+    "group": ("group",),
+    "logprobs": ("logprobs",),
+    "loss_mask": ("loss_mask",),
+    "messages": ("messages",),
+    "ref_logprobs": ("ref_logprobs",),
+    "response_token_ids": ("response_token_ids",),
+    "response_tokens": ("response_tokens",),
+    "reward": ("reward", "rewards"),
+    "rollout_logprobs": ("rollout_logprobs",),
+}
+
+
+def without(lines: Lines, field: str) -> Lines:
+    for line in lines:
+        for key in KEYS[field]:
+            line.pop(key, None)
+    return lines
+
+
+@pytest.fixture(scope="module")
+def whole() -> Lines:
+    return with_engine(recorded("grpo_calculator", range(12, 14)))
+
+
+@pytest.mark.parametrize("field", sorted(KEYS))
+def test_missing_field_is_named_and_never_passes(field: str, whole: Lines, tmp_path: Path) -> None:
+    lines = without(copy.deepcopy(whole), field)
+    results = by_name(linted(write(tmp_path, lines)))
+    needing = [rule for rule in LINT_RULES.values() if field in rule.needs]
+    assert needing
+    for rule in needing:
+        result = results[rule.name]
+        assert (result.state, result.checked) == ("not checkable", 0), rule.name
+        assert field in result.log, rule.name
+    assert [rule for rule, result in results.items() if result.state == "failed"] == []
+
+
+@pytest.mark.parametrize("field", ["loss_mask", "response_tokens", "rollout_logprobs"])
+def test_field_that_half_of_the_samples_lack_is_counted(field: str, whole: Lines, tmp_path: Path) -> None:
+    lines = copy.deepcopy(whole)
+    without(lines[::2], field)
+    results = by_name(linted(write(tmp_path, lines)))
+    for rule in (rule for rule in LINT_RULES.values() if field in rule.needs and results[rule.name].checked):
+        result = results[rule.name]
+        assert result.state == "passed", rule.name
+        assert 0 < result.checked <= len(lines) // 2 < result.samples, rule.name
+        assert field in result.log, rule.name
+
+
+def ids_only(lines: Lines) -> Lines:
+    for line in lines:
+        del line["response_tokens"]
+    return lines
+
+
+def test_foreign_tokenizer_is_named_and_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = recorded("grpo_calculator", range(12, 14))
+    rotated = copy.deepcopy(lines)
+    names = sorted({token for line in lines for token in line["response_tokens"]})
+    other = dict(zip(names, [*names[7:], *names[:7]], strict=True))
+    for line in rotated:
+        line["response_tokens"] = [other[token] for token in line["response_tokens"]]
+    path = tokenizer_of(rotated, tmp_path)
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(path))
+    found = linted(write(tmp_path / "run", ids_only(lines)))
+    assert "decodes" in found.tokenizer
+    assert str(path) in found.tokenizer
+    results = by_name(found)
+    assert [rule for rule, result in results.items() if result.state == "failed"] == []
+    assert results["tokens_are_text"].state == "not checkable"
+    assert str(path) in results["tokens_are_text"].log
+
+
+def test_ids_of_other_samples_are_no_foreign_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ids are moved to the next sample: the tokenizer is right, and the samples fail."""
+    lines = recorded("grpo_calculator", range(12, 14))
+    path = tokenizer_of(lines, tmp_path)
+    ids = [line["response_token_ids"] for line in lines]
+    for line, moved in zip(lines, [*ids[5:], *ids[:5]], strict=True):
+        line["response_token_ids"] = moved
+        for name in ("loss_mask", "logprobs", "ref_logprobs", "entropy"):
+            line.pop(name)
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(path))
+    found = linted(write(tmp_path / "run", ids_only(lines)))
+    assert found.tokenizer == ""
+    assert by_name(found)["tokens_are_text"].state == "failed"
+
+
+#: Placeholders of images in the tokens of public models: Qwen-VL, Gemma 3, LLaVA, Pixtral, InternVL, Molmo.
+IMAGES = {
+    "qwen": ["<|vision_start|>", *["<|image_pad|>"] * 4, "<|vision_end|>"],
+    "gemma": ["<start_of_image>", *["<image_soft_token>"] * 4, "<end_of_image>"],
+    "llava": ["<image>"] * 4,
+    "pixtral": [*["[IMG]", "[IMG]", "[IMG_BREAK]"] * 2, "[IMG_END]"],
+    "internvl": ["<img>", *["<IMG_CONTEXT>"] * 4, "</img>"],
+    "molmo": ["<im_start>", *["<im_patch>"] * 3, "<im_col>", "<im_end>"],
+}
+
+
+@pytest.mark.parametrize("family", sorted(IMAGES))
+def test_images_among_the_tokens_fail_nothing(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool returns an image: its placeholders are in the ids, outside the loss, and not in the texts."""
+    lines = recorded("grpo_calculator", range(14, 16))
+    pictures = IMAGES[family]
+    numbers = {text: 9000 + at for at, text in enumerate(sorted(set(pictures)))}
+    changed = 0
+    for line in lines:
+        mask = line["loss_mask"]
+        if 0 not in mask:
+            continue
+        at = mask.index(0) + mask[mask.index(0) :].count(0) // 2
+        for name, value in line.items():
+            if isinstance(value, list) and len(value) == len(mask) and name != "loss_mask":
+                fill: list[Any] = [0.0] * len(pictures)
+                if name == "response_tokens":
+                    fill = list(pictures)
+                elif name == "response_token_ids":
+                    fill = [numbers[text] for text in pictures]
+                line[name] = [*value[:at], *fill, *value[at:]]
+        line["loss_mask"] = [*mask[:at], *[0] * len(pictures), *mask[at:]]
+        line["response_length"] = len(line["loss_mask"])
+        changed += 1
+    assert changed > 20
+    path = tokenizer_of(lines, tmp_path)
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(path))
+    results = by_name(linted(write(tmp_path / "run", lines)))
+    assert [(rule, r.examples[0].detail) for rule, r in results.items() if r.state == "failed"] == []
+    assert results["tokens_are_text"].checked == len(lines)
+
+
+@pytest.mark.parametrize("family", sorted(IMAGES))
+def test_images_in_the_prompt_fail_nothing(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompt's ids have one token for each patch, the logged prompt one placeholder or none."""
+    pictures = IMAGES[family]
+    words = ["What", " is", " in", " the", " picture", "?"]
+    vocabulary = {text: at for at, text in enumerate([*words, *sorted(set(pictures)), "A", " cat"])}
+    lines: Lines = [
+        {
+            "step": 1,
+            "prompt": ["".join(words), pictures[0] + "".join(words)][at % 2],
+            "prompt_token_ids": [vocabulary[text] for text in [*pictures, *words]],
+            "response": "A cat",
+            "response_tokens": ["A", " cat"],
+            "response_token_ids": [vocabulary["A"], vocabulary[" cat"]],
+            "reward": at % 2,
+        }
+        for at in range(8)
+    ]
+    known = [{"response_tokens": list(vocabulary), "response_token_ids": list(vocabulary.values())}]
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(tokenizer_of(known, tmp_path)))
+    result = by_name(linted(write(tmp_path / "run", lines)))["prompt_ids_are_text"]
+    assert (result.state, result.checked) == ("passed", 8)
+
+
+def conversation(turns: int, step: int, episode: str) -> dict[str, Any]:
+    """Return a sample of many turns of tools, with tokens of words and a mask that is right."""
+    messages: list[dict[str, str]] = [{"role": "user", "content": f"Look for {episode} in {step}."}]
+    tokens, mask = [], []
+    for turn in range(turns):
+        call, result = f"open page {turn} of {episode}", f"page {turn} says {turn * step}"
+        messages += [{"role": "assistant", "content": call}, {"role": "tool", "content": result}]
+        own = [*([word + " " for word in call.split()[:-1]]), call.split()[-1], "<|im_end|>"]
+        header = ["\n", "<|im_start|>", "tool", "\n"]
+        theirs = [*([word + " " for word in result.split()[:-1]]), result.split()[-1]]
+        close = ["<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"]
+        tokens += [*own, *header, *theirs, *close]
+        mask += [1] * len(own) + [0] * (len(header) + len(theirs) + len(close))
+    messages.append({"role": "assistant", "content": f"It is {step}."})
+    tokens += ["It ", "is ", f"{step}.", "<|im_end|>"]
+    mask += [1] * 4
+    return {
+        "step": step,
+        "episode": episode,
+        "prompt": messages[0]["content"],
+        "prompt_messages": 1,
+        "messages": messages,
+        "response_tokens": tokens,
+        "loss_mask": mask,
+        "reward": 1.0,
+    }
+
+
+def test_two_hundred_turns_are_checked_to_the_last(tmp_path: Path) -> None:
+    lines = [conversation(200, step, f"e{step}-{at}") for step in (1, 2) for at in range(4)]
+    results = by_name(linted(write(tmp_path / "healthy", lines)))
+    assert [rule for rule, result in results.items() if result.state == "failed"] == []
+    assert results["context_untrained"].checked == results["policy_trained"].checked == len(lines)
+    # The last result of a tool is in the loss of one sample.
+    last = len(lines[5]["loss_mask"]) - 1 - lines[5]["loss_mask"][::-1].index(0)
+    lines[5]["loss_mask"][last - 8 : last - 4] = [1] * 4
+    result = by_name(linted(write(tmp_path / "late", lines)))["context_untrained"]
+    assert (result.state, result.failed, [each.line for each in result.examples]) == ("failed", 1, [6])
+
+
+def test_two_episodes_in_one_file_are_not_joined(tmp_path: Path) -> None:
+    """Turns of two episodes take turns in the file; one of the episodes was tokenised again."""
+    lines = []
+    for turn in range(3):
+        for episode, again in (("a", False), ("b", True)):
+            before = [ord(letter) for letter in f"{episode}: " + "go on. " * turn]
+            prompt = f"{episode}: " + "go on. " * turn
+            ids = [*before[:-1], 7] if again and turn == 2 else before
+            lines.append(
+                {
+                    "step": 1,
+                    "episode": episode,
+                    "prompt": prompt,
+                    "prompt_token_ids": ids,
+                    "response": "go on. ",
+                    "response_token_ids": [ord(letter) for letter in "go on. "],
+                    "reward": 0.0,
+                }
+            )
+    result = by_name(linted(write(tmp_path, lines)))["turn_is_prefix"]
+    assert (result.state, result.failed) == ("failed", 1)
+    assert result.examples[0].line in (4, 6)
