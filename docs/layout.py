@@ -89,7 +89,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "texts": (),
     # Explanations and rules.
     "analysis": ("sources/records", "sources/readers", "texts", "metrics/*", "store/*"),
-    "drift": ("sources/records", "metrics/*", "store/*"),
+    "drift": ("sources/config", "sources/records", "metrics/*", "store/*"),
     "update": ("sources/records", "texts", "metrics/*", "store/*", "drift", "findings/engine", "lint"),
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),

@@ -15,8 +15,8 @@ from rlpanel.sources.records.record_types import Record
 from rlpanel.texts.chat_templates import continued_turns
 from rlpanel.texts.display_text import decode, detect
 
-#: Special tokens, which logged texts may leave out; the last lines are placeholders of images, videos and sounds
-#: (Gemma 3, LLaVA, Molmo, InternVL, Janus, Pixtral; those of Qwen-VL have bars).
+#: Special tokens, which logged texts may leave out; the last lines are placeholders of images, videos and
+#: sounds (Gemma 3, LLaVA, Molmo, InternVL, Janus, Pixtral; those of Qwen-VL have bars).
 SPECIAL = re.compile(
     r"<[|｜][^<>\s]{1,80}[|｜]>|</?s>|<(?:pad|unk|bos|eos|sep|cls|mask|eod|eot|eom)>"
     r"|<(?:start|end)_of_turn>|\[(?:PAD|UNK|CLS|SEP|MASK|BOS|EOS|gMASK)\]"

@@ -1,8 +1,8 @@
 """Finds the run's tokenizer: the one that the settings name, else the one of ``run.json`` if it is installed.
 
 Nothing is downloaded. ``run.json`` may name a model of the Hugging Face hub, which is looked for in the local
-cache; a path that a log names is not read. A tokenizer that decodes no sample to any logged text is another one
-than the run's: it is named and not used, so that it fails no sample.
+cache; a path that a log names is not read. A tokenizer that decodes no sample to any logged text is another
+one than the run's: it is named and not used, so that it fails no sample.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _KEYS = ("tokenizer", "tokenizer_name", "tokenizer_name_or_path", "model", "model_name", "model_name_or_path")
 #: Samples by which a tokenizer is tried, and the least number of them that have ids beside a text.
 _TRIED, _LEAST_TRIED = 16, 3
-#: Share of a text's three-letter pieces that its decoded ids have, at least. The pieces of an own tokenizer are
-#: nearly all there (0.9 and more), those of a foreign one by chance (below 0.2).
+#: Share of a text's three-letter pieces that its decoded ids have, at least. The pieces of an own tokenizer
+#: are nearly all there (0.9 and more), those of a foreign one by chance (below 0.2).
 _ALIKE = 0.5
 #: The same share for tokens that are kept beside a foreign tokenizer: the trainer logged them.
 _SAME = 0.9

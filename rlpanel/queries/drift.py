@@ -12,6 +12,7 @@ from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
 if TYPE_CHECKING:
     from rlpanel.drift.corrections import Corrected
     from rlpanel.drift.gap_tokens import GapTokens
+    from rlpanel.drift.run_corrections import RunCorrection
 
 Samples = Annotated[int, Option("Number of samples to read, spread over the run.")]
 Name = Annotated[str, Option("Only this correction, or logged.", chars=40)]
@@ -106,8 +107,14 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
         TableColumn("reward_others", "number", "Mean reward of the other samples."),
         TableColumn("most", "texts", "Tokens that are changed most often."),
         TableColumn("agrees", "number", "Share of the tokens masked by this or by the log that both mask."),
+        TableColumn("settings", "text", "Settings of the run that name this correction and its bounds."),
     ),
-    about=(RUN, SPLIT, *_READ),
+    about=(
+        RUN,
+        SPLIT,
+        *_READ,
+        TableColumn("not_recomputed", "texts", "Settings of the run that name a correction of another kind."),
+    ),
     has_relation=False,  # it reads the lines of the run
     example="rlpanel corrections runs/exp1 --name icepop --high 3",
     agents="Recompute the weights of TIS, MIS, IcePop, GSPO and others per token: what they mask or cut.",
@@ -118,7 +125,8 @@ def corrections(
     """Return what each correction for the gap between trainer and engine does to the trained tokens.
 
     The lines of some samples are read. If the trainer logs ``is_masked`` or ``correction_weights``, the first
-    row is ``logged``: what its own correction did.
+    row is ``logged``: what its own correction did. Corrections that the run's configuration files name have
+    the bounds of these, the others the usual ones.
 
     Parameters
     ----------
@@ -136,13 +144,29 @@ def corrections(
         If there is no such correction, or the bounds are not in order.
     """
     from rlpanel.drift.corrections import CORRECTIONS, LOGGED, logged_correction
+    from rlpanel.drift.run_corrections import own_corrections
 
-    tokens = _tokens(run, samples)
+    tokens, found = _tokens(run, samples), own_corrections(run.index)
+    own = {each.name: each for each in found if each.name}
     trained = tokens.only(tokens.trained)
     logged = logged_correction(trained)
     names = [name] if name else [*([LOGGED] if logged else []), *CORRECTIONS]
-    rows = [_corrected(trained, logged, each, low, high) for each in names] if len(trained.trainer) else []
-    return corrections.table(rows, total=len(rows), offset=0, about=_about(run, tokens))
+    rows = [
+        _corrected(trained, logged, each, *_bounds(own.get(each), low, high))
+        | {"settings": own[each].settings if each in own else None}
+        for each in (names if len(trained.trainer) else [])
+    ]
+    about = {"not_recomputed": [each.settings for each in found if not each.name]}
+    return corrections.table(rows, total=len(rows), offset=0, about=_about(run, tokens) | about)
+
+
+def _bounds(
+    own: RunCorrection | None, low: float | None, high: float | None
+) -> tuple[float | None, float | None]:
+    """Return the bounds of a correction: those that are given, else the run's own, else none."""
+    if own is None:
+        return low, high
+    return own.low if low is None else low, own.high if high is None else high
 
 
 def _result(
@@ -226,7 +250,7 @@ def taken_away(
     run : RunData
     name : str
         A correction of `corrections`, or ``logged`` for what the trainer logged; by default ``logged`` if it
-        logs a mask or weights, else ``tis``.
+        logs a mask or weights, else the one that the run's configuration names, else ``tis``.
     low, high : float, optional
         Bounds of the ratio.
     samples : int
@@ -238,13 +262,15 @@ def taken_away(
         If there is no such correction, or the bounds are not in order.
     """
     from rlpanel.drift.corrections import LOGGED, logged_correction
+    from rlpanel.drift.run_corrections import own_corrections
     from rlpanel.drift.taken_away import taken_away as taken_levels
 
     tokens = _tokens(run, samples)
     trained = tokens.only(tokens.trained)
     logged = logged_correction(trained)
-    name = name or (LOGGED if logged else "tis")
-    result = _result(trained, logged, name, low, high)
+    own = {each.name: each for each in own_corrections(run.index) if each.name}
+    name = name or (LOGGED if logged else next(iter(own), "tis"))
+    result = _result(trained, logged, name, *_bounds(own.get(name), low, high))
     rows = [vars(each) for each in taken_levels(trained, result)]
     about = {
         "correction": name,

@@ -20,6 +20,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path) -> None:
     bigrams.write(root / "stuck", bigrams.stuck(4))
+    (root / "stuck" / "args.json").write_text('{"use_tis": true, "tis_clip": 1.5}')
     masked_run(root / "masked")
     routed_run(root / "routed")
 
@@ -32,6 +33,8 @@ def test_the_page_names_the_cause_and_recomputes_corrections(board: BoardPage, t
     expect(board.page.locator(".rl-drift-levels button")).to_have_count(bigrams.STEPS)
     corrections = board.page.locator(".rl-drift-corrections button")
     expect(corrections).to_have_count(8)
+    expect(corrections.first).to_contain_text("0 to 1.5 · of this run")
+    expect(board.page.locator(".rl-drift-words")).to_contain_text("use_tis = True, tis_clip = 1.5")
     if os.environ.get("RLPANEL_SHOTS"):
         board.page.screenshot(path=IMAGES / "drift.png")
     masked = corrections.filter(has_text="masked importance sampling by token")

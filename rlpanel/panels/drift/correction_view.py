@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rlpanel.drift.corrections import (
     logged_correction,
 )
 from rlpanel.drift.gap_tokens import GapTokens
+from rlpanel.drift.run_corrections import RunCorrection
 from rlpanel.drift.taken_away import Taken, taken_away
 from rlpanel.number_text import number
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
@@ -42,7 +44,9 @@ class CorrectionView:
     def __init__(self, words: Html, what: Html) -> None:
         self._tokens: GapTokens | None = None
         self._logged: Corrected | None = None
-        self._chosen, self._dimension = "tis", ""
+        self._own: dict[str, RunCorrection] = {}
+        self._not_recomputed: list[str] = []
+        self._chosen, self._dimension = "", ""
         self._taken: list[Taken] = []
         self._words, self._what = words, what
         self.rows = LinkRows(self._choose, "rl-drift-corrections")
@@ -66,25 +70,39 @@ class CorrectionView:
         self.taken = LinkRows(lambda key: None, "rl-drift-taken")
         self.parts = [self._words, self.rows, self.bound, self._what, self.bar, self.taken]
 
-    def show(self, tokens: GapTokens) -> None:
-        """Show the corrections of trained tokens; the logged one is chosen first if there is one."""
+    def show(self, tokens: GapTokens, own: Sequence[RunCorrection] = ()) -> None:
+        """Show the corrections of trained tokens; the logged one, then the run's own, is chosen first.
+
+        Parameters
+        ----------
+        tokens : GapTokens
+        own : sequence of RunCorrection
+            Corrections that the run's settings name; they have the bounds of these.
+        """
         had, self._tokens = self._logged, tokens
+        self._own = {each.name: each for each in own if each.name}
+        self._not_recomputed = [each.settings for each in own if not each.name]
         self._logged = logged_correction(tokens) if len(tokens.trainer) else None
         if self._logged is not None and had is None:
-            self._chosen = LOGGED
-        elif self._logged is None and self._chosen == LOGGED:
-            self._chosen = "tis"
-        self.bound.visible = self._chosen != LOGGED
-        self._draw()
+            self._choose(LOGGED)
+        elif not self._chosen or (self._logged is None and self._chosen == LOGGED):
+            self._choose(next(iter(self._own), "tis"))
+        else:
+            self._draw()
+
+    def _usual(self, key: str) -> tuple[float, float]:
+        """Return the bounds of a correction: the run's own ones, else the usual ones."""
+        rule = self._own.get(key) or CORRECTIONS[key]
+        return rule.low, rule.high
 
     def _choose(self, key: str) -> None:
         self._chosen = key
         self.bound.visible = key != LOGGED
         if key in CORRECTIONS:
-            high = CORRECTIONS[key].high
+            high = self._usual(key)[1]
             small = high < 1.01
             self.bound.param.update(
-                start=1.0, end=1.02 if small else 10.0, step=0.0001 if small else 0.05, value=high
+                start=1.0, end=1.02 if small else max(10.0, high), step=0.0001 if small else 0.05, value=high
             )
         self._draw()
 
@@ -102,19 +120,26 @@ class CorrectionView:
             "Recomputed for each token from the logprobs, with the usual bounds. A click chooses a "
             "correction, and the slider moves its upper bound."
         )
+        if self._own:
+            of_run = "; ".join(each.settings for each in self._own.values())
+            note += " " + tr("The run trains with these bounds: {settings}.", settings=of_run)
+        if self._not_recomputed:
+            note += " " + tr("Not recomputed here: {settings}.", settings="; ".join(self._not_recomputed))
         self._words.html = f'<h4>{safe_text(words)}</h4><p class="note">{safe_text(note)}</p>'
         rows, chosen = [], self._logged
         if self._logged is not None:
             rows.append(self._row(LOGGED, tr(LOGGED_TITLE), self._logged))
         for key, rule in CORRECTIONS.items():
-            high = float(self.bound.value or 0.0) if key == self._chosen else rule.high
-            if high <= rule.low:
+            low, usual = self._usual(key)
+            high = float(self.bound.value or 0.0) if key == self._chosen else usual
+            if high <= low:
                 continue
-            result = corrected(tokens, key, rule.low, high)
+            result = corrected(tokens, key, low, high)
             chosen = result if key == self._chosen else chosen
-            label = tr(
-                "{correction}, {low:g} to {high:g}", correction=tr(rule.title), low=rule.low, high=high
-            )
+            label = tr("{correction}, {low:g} to {high:g}", correction=tr(rule.title), low=low, high=high)
+            if key in self._own:
+                own = tr("of this run")
+                label += f" · {own}"
             rows.append(self._row(key, label, result))
         titles = ["", tr("changes"), tr("correction and bounds of the ratio")]
         titles += [tr("kept"), tr("effective"), tr("weight")]

@@ -17,6 +17,7 @@ from rlpanel.drift.gap_cause_kinds import CAUSES, Verdict
 from rlpanel.drift.gap_causes import verdict
 from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
 from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
+from rlpanel.drift.run_corrections import RunCorrection, own_corrections
 from rlpanel.number_text import number
 from rlpanel.panels.drift.correction_view import CorrectionView
 from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
@@ -50,6 +51,7 @@ class _Found:
     tokens: GapTokens | None = None
     verdict: Verdict | None = None
     levels: tuple[Level, ...] = ()
+    own: tuple[RunCorrection, ...] = ()
 
 
 class DriftPage(Viewer):
@@ -177,7 +179,7 @@ class DriftPage(Viewer):
         self.bar.tabs = [{"key": name, "title": _title(name)} for name in names]
         self._show_levels()
         if len(trained.trainer):
-            self.corrections.show(trained)
+            self.corrections.show(trained, found.own)
         self._show_experts(tokens)
 
     def _show_head(self, tokens: GapTokens, trained: GapTokens, result: Verdict) -> None:
@@ -310,6 +312,7 @@ def has_both_logprobs(snapshot: Snapshot) -> bool:
 def _compute(index: RunIndex, snapshot: Snapshot) -> Iterator[_Found]:
     for result in read_gap_tokens(index, snapshot, chosen_rows(snapshot)):
         if isinstance(result, GapTokens):
-            yield _Found(result.read, result, verdict(result), tuple(gap_levels(result)))
+            own = tuple(own_corrections(index))
+            yield _Found(result.read, result, verdict(result), tuple(gap_levels(result)), own)
         else:
             yield _Found(result)

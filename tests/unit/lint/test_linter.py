@@ -12,7 +12,16 @@ import pytest
 from rlpanel.api.open_run import open_run
 from rlpanel.lint.lint_rule import LintRule
 from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
-from tests.unit.lint.linted_runs import LATER, Lines, by_name, faulty_run, linted, recorded, tokenizer_of, write
+from tests.unit.lint.linted_runs import (
+    LATER,
+    Lines,
+    by_name,
+    faulty_run,
+    linted,
+    recorded,
+    tokenizer_of,
+    write,
+)
 
 
 def broken(lines: Lines, step: int) -> Lines:

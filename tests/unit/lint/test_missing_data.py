@@ -68,7 +68,9 @@ def ids_only(lines: Lines) -> Lines:
     return lines
 
 
-def test_foreign_tokenizer_is_named_and_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_tokenizer_is_named_and_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = recorded("grpo_calculator", range(12, 14))
     rotated = copy.deepcopy(lines)
     names = sorted({token for line in lines for token in line["response_tokens"]})
@@ -86,7 +88,9 @@ def test_foreign_tokenizer_is_named_and_fails_nothing(tmp_path: Path, monkeypatc
     assert str(path) in results["tokens_are_text"].log
 
 
-def test_ids_of_other_samples_are_no_foreign_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_of_other_samples_are_no_foreign_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All ids are moved to the next sample: the tokenizer is right, and the samples fail."""
     lines = recorded("grpo_calculator", range(12, 14))
     path = tokenizer_of(lines, tmp_path)
