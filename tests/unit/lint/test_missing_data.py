@@ -1,4 +1,4 @@
-"""What a rule cannot check is never a pass: fields that are missing, images among tokens, a foreign tokenizer."""
+"""A rule never passes what it cannot check: missing fields, images among tokens, a foreign tokenizer."""
 
 from __future__ import annotations
 
