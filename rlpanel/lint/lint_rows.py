@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -93,16 +95,9 @@ def lint_rows(
     """
     start = 0
     for end in work.bounds:
-        records: list[Record] = []
-        kept: list[int] = []
-        for at in range(start, end):
-            name, locator = work.places[at]
-            try:
-                record = reader(name).fetch(locator)
-            except (RLPanelError, OSError, IndexError):
-                continue
-            records.append(without_foreign_tokens(record) if facts.foreign_tokenizer else record)
-            kept.append(at)
+        read = list(_read(work, range(start, end), reader))
+        kept = [at for at, _ in read]
+        records = [without_foreign_tokens(each) if facts.foreign_tokenizer else each for _, each in read]
         found = Found(len(kept), end - start - len(kept))
         start = end
         if kept:
@@ -112,6 +107,19 @@ def lint_rows(
             rows, steps = work.rows[kept], np.full(len(kept), work.step)
             found.tallies = {rule.name: tallies_of(rule, samples, rows, steps) for rule in rules}
         yield found
+
+
+def _read(
+    work: LintWork, positions: Iterable[int], reader: Callable[[str], JsonlFile]
+) -> Iterator[tuple[int, Record]]:
+    """Yield positions and samples of a step; those whose line cannot be read any more are left out."""
+    for name, group in groupby(positions, key=lambda at: work.places[at][0]):
+        file, of_file = reader(name), list(group)
+        lines = file.many_lines(work.places[at][1] for at in of_file)
+        for at, line in zip(of_file, lines, strict=True):
+            if line is not None:
+                with suppress(RLPanelError, OSError, IndexError):
+                    yield at, file.sample_of(line, work.places[at][1])
 
 
 def tallies_of(rule: LintRule, samples: Any, rows: np.ndarray, steps: np.ndarray) -> dict[str, Tally]:

@@ -138,13 +138,17 @@ def _logged_texts(record: Record) -> list[str]:
 def id_has_one_text(batch: LintSamples) -> Marks:
     """One token id has two texts in the same sample, so ids and tokens are not from the same positions."""
     values, details = np.full(len(batch), np.nan), {}
+    known: dict[float, str] = {}  # of earlier samples: most ids have one text in all of them
     for at, record in enumerate(batch.records):
         ids, tokens = record.arrays.get("response_token_ids"), record.tokens
         if ids is None or not tokens or len(ids) != len(tokens):
             continue
         numbers = ids.tolist()
-        text_of = dict(zip(numbers, tokens, strict=True))
         values[at] = 0
+        if list(map(known.get, numbers)) == tokens:
+            continue
+        text_of = dict(zip(numbers, tokens, strict=True))
+        known |= text_of
         # An id with two texts keeps the last one, so that the others differ from it.
         if list(map(text_of.__getitem__, numbers)) == tokens:
             continue
