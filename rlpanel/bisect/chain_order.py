@@ -140,7 +140,8 @@ class ChainOrder:
     def _given(self, chosen: Sequence[RunChange]) -> list[RunChange]:
         """Return what changed for all samples before what all samples do: only its time speaks for it.
 
-        That is a setting of the trainer, or a text that samples are given, such as the end of their prompts.
+        That is a setting of the trainer, a text that samples are given, such as the end of their prompts, or
+        a part of the reward that is scored no more.
         """
         begin = chosen[0].at if chosen else self._goal.at
         if chosen and self._tier(chosen[0]) < _POLICY:
@@ -154,7 +155,7 @@ class ChainOrder:
             each
             for each in self._changes
             if begin - _SETTING_STEPS <= each.at <= begin
-            and (self._is_setting(each) or self._is_given_to_all(each))
+            and (self._is_setting(each) or self._is_given_to_all(each) or self._is_unscored(each))
         ]
         return [max(found, key=lambda each: (self._is_setting(each), each.size > 0, each.z))] if found else []
 
@@ -167,6 +168,10 @@ class ChainOrder:
         if not stream.text or stream.tab not in _GIVEN_TABS or share.by == "mix":
             return False
         return abs(change.size) >= _ALL_ANGLE if stream.scale == "share" else True
+
+    def _is_unscored(self, change: RunChange) -> bool:
+        """Return True for a part of the reward that all samples have, and then none; or the other way."""
+        return change.stream.where.startswith(f"missing(`{PARTS}") and abs(change.size) >= _ALL_ANGLE
 
     def _order(self, change: RunChange) -> tuple[float, ...]:
         """Sort key of changes that begin together: what is given first, then the larger share."""

@@ -232,7 +232,7 @@ def _slides(
 
 
 def holds(change: RunChange, at: int) -> bool:
-    """Return True if half of a change is left around a position, but for one standard error of these steps."""
+    """Return True if half of a change is left around a position, less one standard error of the steps."""
     values = change.stream.scaled[max(change.at, at - 2) : at + 3]
     known = values[np.isfinite(values)]
     if not len(known) or not change.size:
