@@ -30,10 +30,12 @@ function axesFigure(send) {
     return path
   }
 
-  /** Return the end of a name, as much as fits between two axes: the names of a configuration differ there. */
+  /** Return as much of a name as fits between two axes; without the groups of a configuration first. */
   const fitted = (name, count) => {
     const most = Math.floor((count < 2 ? width : (width - 2 * AXES.side) / (count - 1)) / AXES.letter)
-    return name.length > most ? `…${name.slice(name.length - most + 1)}` : name
+    if (name.length <= most) return name
+    const last = name.slice(name.lastIndexOf(".", name.length - 3) + 1)
+    return last.length > most ? `${last.slice(0, most - 1)}…` : last
   }
 
   const axisOf = (axis, at, count, svg) => {
