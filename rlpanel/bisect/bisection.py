@@ -7,6 +7,7 @@ from typing import Literal
 
 from rlpanel.bisect.chain_words import (
     ALONE,
+    ALONE_WITH,
     CHAIN,
     LEAST,
     NOISE,
@@ -165,7 +166,9 @@ class Bisection:
             return Sentence(CHAIN, {"chain": " → ".join(f"{link.step}: {link.text}" for link in self.links)})
         if self.state == "alone":
             target = self.links[-1]
-            return Sentence(ALONE, {"step": target.step, "change": target.text, "tests": self.tests})
+            values: dict[str, object] = {"step": target.step, "change": target.text, "tests": self.tests}
+            names = ", ".join(each.name for each in self.also if each.role == "follows")
+            return Sentence(ALONE_WITH, values | {"names": names}) if names else Sentence(ALONE, values)
         if self.state == "short":
             return Sentence(SHORT)
         values = {"number": self.number, "steps": self.steps}

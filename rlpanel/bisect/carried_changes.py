@@ -32,6 +32,8 @@ SETTINGS = re.compile(
 )
 #: Quantile of the samples before beyond which a sample carries a change.
 _USUAL = 0.95
+#: Quantile of the samples that a rise moves least, and the part of the mean's shift that it has if all move.
+_LEAST_MOVED, _MOVED = 0.1, 0.45
 #: A change lies in places that carry this share of it and have at most that share of the samples.
 _IN_PLACE, _MOST_OF_ALL, _MOST_PLACES = 0.75, 0.6, 3
 
@@ -162,6 +164,23 @@ class BisectWindow:
         if len(np.unique(x[known])) <= 2:  # a flag
             return after & known & (sign * x >= sign * x[known].mean())
         return after & known & (sign * x > limit)
+
+    def moves_all(self, change: RunChange) -> bool:
+        """Return True if the samples that a change moves least have moved, too.
+
+        If a part of the samples carries a rise, the lowest tenth is still about where it was. If all samples
+        rise, it has risen, however wide their spread is.
+        """
+        x = self.values(change)
+        if x is None:
+            return True
+        before, after = self.bounds(change.at)
+        old, new = x[before & np.isfinite(x)], x[after & np.isfinite(x)]
+        if not len(old) or not len(new):
+            return False
+        moved = float(new.mean() - old.mean())
+        end = _LEAST_MOVED if moved > 0 else 1 - _LEAST_MOVED
+        return bool(moved) and float(np.quantile(new, end) - np.quantile(old, end)) / moved >= _MOVED
 
     def where(self, change: RunChange) -> tuple[Place, ...]:
         """Return the few ranks or values of a label that carry a change; empty if it is everywhere."""

@@ -153,6 +153,7 @@ def _target_change(context: RuleContext, goal: Stream, bad: int | None) -> RunCh
     at = size - 1 if bad is None else int(np.searchsorted(context.steps, bad))
     stop = size if bad is None else min(size, at + _AHEAD)
     first = 0 if bad is None else max(0, at - _HISTORY)
+    best: RunChange | None = None
     for part in ([goal], list(slices(context, first, stop, goal.column, 1))):
         # A step that somebody calls bad is no coincidence: few steps before it are in question.
         if bad is not None:
@@ -160,9 +161,13 @@ def _target_change(context: RuleContext, goal: Stream, bad: int | None) -> RunCh
         lowest = first + 1 if bad is None else max(first + 1, at - _CAUSE)
         every = changes(part, first, stop, lowest, None if bad is None else _IN_QUESTION)
         every = [each for each in every if each.at <= at + 2 and (bad is None or holds(each, at))]
-        if every:
-            return max(every, key=lambda each: each.z)
-    return None
+        found = max(every, key=lambda each: each.z, default=None)
+        # A slide of the whole run is dated roughly: a sudden change of a rank or label shows more.
+        if found is not None and (best is None or (found.sudden and found.z > best.z)):
+            best = found
+        if best is not None and best.sudden:
+            break
+    return best
 
 
 def _no_change(context: RuleContext, goal: Stream, target: str, bad: int | None) -> Bisection:

@@ -16,6 +16,7 @@ from rlpanel.bisect.chain_words import (
     NO_GROUP,
     NO_TEXTS,
     NOT_WITHIN,
+    ONE_GROUP,
     OUTSIDE,
     RESUMED,
     TOGETHER,
@@ -58,6 +59,8 @@ def limits_of(
     yield Sentence(BEFORE_FIRST if links else OUTSIDE)
     if not context.view.grouped:
         yield Sentence(NO_GROUP)
+    elif _has_one_group(window):
+        yield Sentence(ONE_GROUP)
     elif links and all(np.isnan(link.within) for link in links):
         yield Sentence(NOT_WITHIN)
     before = goal.at - window.first
@@ -68,3 +71,9 @@ def limits_of(
             yield Sentence(RESUMED, {"step": each})
     if context.texts is None:
         yield Sentence(NO_TEXTS)
+
+
+def _has_one_group(window: BisectWindow) -> bool:
+    """Return True if no step that was looked at has a second group."""
+    pairs = np.unique(np.stack([window.position, window.batch.group]), axis=1)
+    return len(np.unique(pairs[0])) == pairs.shape[1]

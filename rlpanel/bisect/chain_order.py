@@ -26,6 +26,8 @@ _EXPLAINS, _OF_BEST = 0.2, 0.5
 _SAME, _MOST_LINKS, _MOST_ALSO, _MOST_UNKNOWN = 0.8, 5, 12, 4
 #: Share of the samples that carry a change of all: then a setting of the trainer may be its cause.
 _EVERYWHERE = 0.6
+#: Steps after the onset of a slide in which a sudden change may have come first.
+_SLIDE_STEPS = 5
 #: Steps in which a setting may lead to a change of all samples.
 _SETTING_STEPS = 10
 #: Tabs of a sample that show texts which it is given, and the angle of a share that goes from 10 % to 90 %.
@@ -108,9 +110,7 @@ class ChainOrder:
         strong = [each for each in causes if self._share[id(each)].share >= _OF_BEST * min(best, 1.0)]
         if not strong:
             return [max(parts, key=lambda each: self._share[id(each)].share)] if parts else []
-        earliest = min(each.at for each in strong)
-        pool = [each for each in strong if each.at <= earliest + SIMULTANEOUS]
-        root = min(pool, key=self._order)
+        root = self._root(strong)
         rest = [each for each in causes if each is not root and each.at >= root.at]
         chosen = [root]
         for each in sorted(rest, key=lambda each: -self._share[id(each)].share):
@@ -120,10 +120,28 @@ class ChainOrder:
                 chosen.append(each)
         return sorted(chosen, key=lambda each: (each is not root, each.at, self._tier(each)))
 
+    def _root(self, strong: Sequence[RunChange]) -> RunChange:
+        """Return the first of the changes that explain most; what begins with it, or is less exact, competes.
+
+        An earlier change that explains less than the best one must carry that one, too: a change beside the
+        chain may go with the target by chance, and is then no step on the way.
+        """
+        best = max(strong, key=lambda each: self._share[id(each)].share)
+        leading = [each for each in strong if each.at >= best.at - SIMULTANEOUS or self._carries(each, best)]
+        first = min(leading, key=lambda each: each.at)
+        within = SIMULTANEOUS if first.sudden else _SLIDE_STEPS
+        return min((each for each in leading if each.at <= first.at + within), key=self._order)
+
+    def _carries(self, cause: RunChange, effect: RunChange) -> bool:
+        """Return False if a change is known to explain hardly anything of another."""
+        found = self._window.explained(cause, effect, self._goal.at)
+        return found.is_clear or np.isnan(found.share)
+
     def _given(self, chosen: Sequence[RunChange]) -> list[RunChange]:
         """Return what changed for all samples before what all samples do: only its time speaks for it.
 
-        That is a setting of the trainer, or a text that samples are given, such as the end of their prompts.
+        That is a setting of the trainer, a text that samples are given, such as the end of their prompts, or
+        a part of the reward that is scored no more.
         """
         begin = chosen[0].at if chosen else self._goal.at
         if chosen and self._tier(chosen[0]) < _POLICY:
@@ -131,13 +149,13 @@ class ChainOrder:
         if chosen and self._tier(chosen[0]) == _POLICY:
             _, after = self._window.bounds(chosen[0].at)
             carried = self._window.carriers(chosen[0]).sum() / max(int(after.sum()), 1)
-            if carried < _EVERYWHERE:
+            if carried < _EVERYWHERE and not self._window.moves_all(chosen[0]):
                 return []
         found = [
             each
             for each in self._changes
             if begin - _SETTING_STEPS <= each.at <= begin
-            and (self._is_setting(each) or self._is_given_to_all(each))
+            and (self._is_setting(each) or self._is_given_to_all(each) or self._is_unscored(each))
         ]
         return [max(found, key=lambda each: (self._is_setting(each), each.size > 0, each.z))] if found else []
 
@@ -150,6 +168,10 @@ class ChainOrder:
         if not stream.text or stream.tab not in _GIVEN_TABS or share.by == "mix":
             return False
         return abs(change.size) >= _ALL_ANGLE if stream.scale == "share" else True
+
+    def _is_unscored(self, change: RunChange) -> bool:
+        """Return True for a part of the reward that all samples have, and then none; or the other way."""
+        return change.stream.where.startswith(f"missing(`{PARTS}") and abs(change.size) >= _ALL_ANGLE
 
     def _order(self, change: RunChange) -> tuple[float, ...]:
         """Sort key of changes that begin together: what is given first, then the larger share."""

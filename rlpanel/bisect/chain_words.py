@@ -12,6 +12,10 @@ ALONE = (
     "{step}: {change}. Nothing that is logged explains it: of {tests:,} numbers, none changed before it in "
     "the samples that carry it."
 )
+ALONE_WITH = (
+    "{step}: {change}. Of {tests:,} numbers, none explains it beyond two standard errors; "
+    "{names} changed as well."
+)
 CHAIN = "{chain}"
 REMOVED = "Without {names} ({count:,} of {of:,} samples), {without} is left ({before} before the change)."
 REMOVED_ONE_BY_ONE = (
@@ -25,6 +29,7 @@ UNEXPLAINED = "{share:.0%} of the change is not explained by the first link."
 OUTSIDE = "The cause may lie outside of what is logged, such as weights, code or data."
 BEFORE_FIRST = "What caused the first link lies outside of what is logged."
 NO_GROUP = "Samples have no group: those of one prompt count as independent, and errors may be too small."
+ONE_GROUP = "Each step has one group: errors come from the differences between steps alone."
 NOT_WITHIN = "No group has samples with and without these changes: prompts may differ, too."
 FEW_BEFORE = "There are {steps:,} steps before the change: small changes before it cannot be seen."
 RESUMED = "The run was resumed at step {step:,}: the data do not separate its effects from others then."
@@ -32,8 +37,20 @@ NO_TEXTS = "Texts were not read."
 
 #: All templates, for translators.
 TEMPLATES = (
-    *(NOISE, LEAST, SHORT, ALONE, REMOVED, REMOVED_ONE_BY_ONE, FEW_STEPS, TOGETHER, BY_TIME, UNEXPLAINED),
-    *(OUTSIDE, BEFORE_FIRST, NO_GROUP, NOT_WITHIN, FEW_BEFORE, RESUMED, NO_TEXTS),
+    *(
+        NOISE,
+        LEAST,
+        SHORT,
+        ALONE,
+        ALONE_WITH,
+        REMOVED,
+        REMOVED_ONE_BY_ONE,
+        FEW_STEPS,
+        TOGETHER,
+        BY_TIME,
+        UNEXPLAINED,
+    ),
+    *(OUTSIDE, BEFORE_FIRST, NO_GROUP, ONE_GROUP, NOT_WITHIN, FEW_BEFORE, RESUMED, NO_TEXTS),
 )
 #: What a bisection does, in the order of its progress.
 STAGES = ("comparing the steps", "reading texts", "comparing ranks and labels", "ordering the changes")

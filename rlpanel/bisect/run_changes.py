@@ -232,14 +232,13 @@ def _slides(
 
 
 def holds(change: RunChange, at: int) -> bool:
-    """Return True if a change still holds around a position: half of it is left."""
+    """Return True if half of a change is left around a position, less one standard error of the steps."""
     values = change.stream.scaled[max(change.at, at - 2) : at + 3]
     known = values[np.isfinite(values)]
-    return (
-        bool(len(known)) and (float(known.mean()) - change.before) / change.size >= 0.5
-        if change.size
-        else False
-    )
+    if not len(known) or not change.size:
+        return False
+    error = float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 2 else 0.0
+    return (float(known.mean()) - change.before) / change.size >= 0.5 - error / abs(change.size)
 
 
 def is_visible(change: RunChange) -> bool:

@@ -19,7 +19,7 @@ from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pai
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import LEAST_SPREADS, TRAINERS, Stream, streams_of
+from rlpanel.findings.engine.streams import LEAST_FACTOR, LEAST_SPREADS, TRAINERS, Stream, streams_of
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
@@ -129,6 +129,11 @@ def paired_streams(
         }
         for run in (here, there)
     )
+    for name in sorted({*here.snapshot.scalars.names} & {*there.snapshot.scalars.names}):
+        # One that never changes in either run, such as a constant learning rate, may differ between them.
+        a, b = (_constant(f"{name}{TRAINERS}", run) for run in (here, there))
+        if a is not None and b is not None and np.nanmax(a.values) != np.nanmax(b.values):
+            mine[a.name, ""], theirs[b.name, ""] = a, b
     cells = prompt_cells(here, there, pairs)
     for key in dict.fromkeys((*mine, *theirs)):
         name, a, b = key[0], mine.get(key), theirs.get(key)
@@ -158,7 +163,9 @@ def _is_counter(stream: Stream) -> bool:
 
 
 def _absent(other: Stream, context: RuleContext) -> Stream | None:
-    """Return the stream of a run that lacks it since its share is 0 throughout; None if it is unknown."""
+    """Return the stream of a run that lacks it since it never changes; None if its value is unknown."""
+    if other.name.endswith(TRAINERS):
+        return _constant(other.name, context)
     column = other.where.partition("missing(`")[2].partition("`)")[0]
     label = other.where.partition(" ==")[0].strip("`")
     is_zero = context.snapshot.has_number(column) if column else label in ("rank", *context.snapshot.labels)
@@ -166,6 +173,23 @@ def _absent(other: Stream, context: RuleContext) -> Stream | None:
         return None
     size = len(context.steps)
     return replace(other, values=np.zeros(size), floor=np.full(size, float(np.nanmean(other.floor))))
+
+
+def _constant(name: str, context: RuleContext) -> Stream | None:
+    """Return the stream of a trainer's scalar that has one value; None if it is not logged, or the reward."""
+    scalar = name.removesuffix(TRAINERS)
+    if scalar not in context.snapshot.scalars.names or scalar == "reward":
+        return None
+    series = context.snapshot.scalars.series(scalar)
+    if not len(series.steps):
+        return None
+    at = np.searchsorted(series.steps, context.steps).clip(max=len(series.steps) - 1)
+    values = np.where(series.steps[at] == context.steps, series.values[at], np.nan)
+    known = values[np.isfinite(values)]
+    if not len(known) or np.ptp(known) > 0:
+        return None
+    is_factor = bool(known[0] > 0)
+    return Stream(name, values, "factor" if is_factor else "level", 2 * LEAST_FACTOR if is_factor else 0.0)
 
 
 def _of_streams(a: Stream, b: Stream, pairs: StepPairs) -> PairedStream:

@@ -18,6 +18,7 @@ from rlpanel.divergence.paired_streams import PairedStream
 from rlpanel.findings.engine.change_statistic import scored
 from rlpanel.findings.engine.two_windows import thresholds
 from rlpanel.findings.engine.window_scan import MIN_STEPS, level_spread, row_median, step_noise
+from rlpanel.number_text import DUST
 
 #: Chance of naming any difference between two equal runs.
 CHANCE = 0.05
@@ -285,6 +286,7 @@ def _parting(stream: PairedStream, change: _Change, error: np.ndarray) -> Partin
     scaled = _mean(stream.difference[part])
     size, _ = _error_of(stream.difference[part] - scaled, error[part], slice(None))
     unit = abs((there - here) / scaled) if scaled else float("nan")
+    size = 0.0 if size <= DUST * abs(scaled) else size
     return Parting(
         stream, change.onset, change.last, change.ongoing, change.from_start, change.z, here, there,
         size * unit, change.sudden,

@@ -94,7 +94,9 @@ class Divergence:
     has_settings : (bool, bool)
         Whether a configuration was found in each run's folder.
     samples : tuple of SamplePair
-        Samples that show the first parting.
+        Samples that show the first parting that samples carry.
+    shown : str
+        Name of its number.
     powers : tuple of Detectable
     """
 
@@ -109,6 +111,7 @@ class Divergence:
     hidden: int = 0
     has_settings: tuple[bool, bool] = (False, False)
     samples: tuple[SamplePair, ...] = ()
+    shown: str = ""
     powers: tuple[Detectable, ...] = ()
 
 
@@ -158,6 +161,9 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
     if leak is not None:
         chance = CHANCE * streams[leak].stream.weight / sum(each.stream.weight for each in streams)
         partings = with_held_out(partings, streams[leak], chance, (mine, theirs), pairs, held)
+    # A scalar of the trainer, such as the learning rate, shows in no sample.
+    carried = (each for each in partings if each.stream.stream.column or each.stream.stream.where)
+    shown = next(carried, None)
     configs = [read_run_config(side.index.path, side.index.root) for side in (here, there)]
     by_prompt = max((int(each.by_prompt.sum()) for each in streams), default=0)
     yield Divergence(
@@ -180,7 +186,8 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
         settings=tuple(compare_configs(*configs)) if all(each.files for each in configs) else (),
         hidden=sum(each.hidden for each in configs),
         has_settings=(bool(configs[0].files), bool(configs[1].files)),
-        samples=tuple(samples_of(partings[0], mine, theirs, pairs)) if partings else (),
+        samples=() if shown is None else tuple(samples_of(shown, mine, theirs, pairs)),
+        shown="" if shown is None else shown.stream.stream.name,
         powers=tuple(
             Detectable(each.stream.name, each.stream.column, detectable(each, float(limit)))
             for column in _POWER_OF

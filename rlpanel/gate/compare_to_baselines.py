@@ -15,6 +15,7 @@ from rlpanel.gate.gate_numbers import GateNumber, numbers_of
 from rlpanel.gate.gate_result import (
     CANNOT_TELL,
     PASSED,
+    SUSPICIOUS,
     WORSE,
     GateResult,
     NumberResult,
@@ -30,13 +31,18 @@ from rlpanel.gate.spread_test import (
     RunContrast,
     contrasts,
     detectable,
+    enough_baselines,
     first_window,
     holm,
     standard_error,
     window_means,
+    worsening_of,
 )
 from rlpanel.gate.student_t import quantile
 from rlpanel.gate.worst_samples import worst_samples
+
+#: Degrees of freedom of two and three baselines.
+_FEW_DEGREES = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,8 @@ def _compared(
         means = [number.scaled(each.mean) for each in series]
         variances = [_scaled_variance(number, each) for each in series]
         by_window, noise = window_means(aligned, means, variances)
-        made = contrasts(by_window, noise, number.worse)
+        most = number.most_between(min(each.spread for each in series))
+        made = contrasts(by_window, noise, number.worse, most)
         if made:
             tested.append(_Tested(number, series, by_window, noise, made))
         else:
@@ -195,9 +202,13 @@ def _judged(
         window = result.windows[first]
         shown = worst_samples(number, runs, (min(begin, window.last), window.last), contrast.effect, samples)
         result = replace(result, state=WORSE, first_window=first + 1, first_step=begin, samples=shown)
-    elif p < ALPHA or (sizes[WHOLE] > limit and limit > 0):
+    elif p < (SUSPICIOUS if contrast.degrees in _FEW_DEGREES else ALPHA) or sizes[WHOLE] > limit > 0:
         result = replace(result, state=CANNOT_TELL)
-    sentence = found_sentence(result, len(runs) - 1, tests, window)
+    needed = None
+    if result.state == CANNOT_TELL and contrast.degrees:
+        size = worsening_of(contrast.effect, number.worse) if p < SUSPICIOUS else limit
+        needed = enough_baselines(contrast, size, number.worse, tests)
+    sentence = found_sentence(result, len(runs) - 1, tests, window, needed)
     return replace(result, sentence=sentence)
 
 

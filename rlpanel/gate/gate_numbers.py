@@ -25,6 +25,11 @@ Parts = tuple[np.ndarray, np.ndarray]
 LEAST = 1e-6
 #: The numbers of a gate without ``--on``.
 USUAL = ("reward", "valid_reward", "length", "kl", "mismatch", "tool_errors")
+#: Largest standard deviation between runs with the same settings that is assumed: for shares and rewards
+#: this part of that of single samples, and for the logarithm of the length this value.
+SEED_SHARE, SEED_LENGTH = 0.25, 0.25
+#: Numbers whose mean cannot differ much between seeds if single samples do not.
+_BOUNDED = ("reward", "valid_reward", "tool_errors")
 _GOOD: dict[str, Worse] = {"up": "lower", "down": "higher"}
 
 
@@ -70,6 +75,18 @@ class GateNumber:
         if self.aim is not None:
             means = np.abs(means - self.aim)
         return np.log(np.maximum(means, LEAST)) if self.scale == "log" else means
+
+    def most_between(self, spread: float) -> float:
+        """Return the largest standard deviation between seeds that is assumed, in the scale of the test.
+
+        Parameters
+        ----------
+        spread : float
+            Standard deviation of single samples.
+        """
+        if self.name == "length":
+            return SEED_LENGTH
+        return SEED_SHARE * spread if self.name in _BOUNDED and spread > 0 else float("inf")
 
     def natural(self, scaled: float) -> float:
         """Return a mean in its own unit."""

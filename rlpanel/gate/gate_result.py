@@ -12,6 +12,8 @@ from rlpanel.number_text import number as text
 
 #: States of a number and of a gate.
 WORSE, PASSED, CANNOT_TELL = "worse", "passed", "cannot tell"
+#: With two or three baselines, a number with a corrected chance below this has not passed.
+SUSPICIOUS = 0.2
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,21 @@ def size_text(number: GateNumber, size: float) -> str:
     return text(size)
 
 
-def found_sentence(result: NumberResult, baselines: int, tests: int, window: WindowValues | None) -> str:
-    """Return the sentence of a number that was tested."""
+def found_sentence(
+    result: NumberResult, baselines: int, tests: int, window: WindowValues | None, needed: int | None = None
+) -> str:
+    """Return the sentence of a number that was tested.
+
+    Parameters
+    ----------
+    result : NumberResult
+        All but its sentence.
+    baselines, tests : int
+    window : WindowValues, optional
+        The first one outside of the spread.
+    needed : int, optional
+        Number of baselines with which an answer can be expected; None if it is not known.
+    """
     number, contrast = result.number, result.contrast
     assert contrast is not None
     where = "over the end of the range" if contrast.name == LAST else "over the whole range"
@@ -248,6 +263,14 @@ def found_sentence(result: NumberResult, baselines: int, tests: int, window: Win
             f"({tested}). Another seed may do the same: give two baselines or more with other seeds."
         )
     more = "Give more baselines, or fewer numbers with --on."
+    if needed is not None:
+        more = f"About {needed} baselines that differ as these do would tell; so may fewer numbers with --on."
+    if contrast.degrees and result.p < SUSPICIOUS:
+        worsening = size_text(number, worsening_of(contrast.effect, number.worse))
+        return (
+            f"{name} may be worse, by {worsening}: {new} against {others} {where}. The spread of {many} "
+            f"cannot prove it ({tested}). {more}"
+        )
     return (
         f"{name} cannot be told: only a worsening of {least} over the whole range is found with a chance of "
         f"80 %, which is more than {'a factor of 2' if number.scale == 'log' else 'the spread of samples'}. "

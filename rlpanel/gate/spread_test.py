@@ -7,19 +7,21 @@ contrasts are tested for each number: the mean over all windows, and that over t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
 from rlpanel.gate.aligned_windows import AlignedWindows
-from rlpanel.gate.student_t import quantile, upper_tail
+from rlpanel.gate.student_t import floored_tail, quantile
 from rlpanel.number_text import DUST
 
 #: Chance of a false alarm of the whole gate, and the power at the stated sizes.
 ALPHA, POWER = 0.05, 0.8
 #: Share of the windows that are the end of the run.
 END = 0.3
+#: Most baselines that are recommended.
+MOST_BASELINES = 12
 #: Names of the contrasts.
 WHOLE, LAST = "whole", "end"
 #: Largest correlation of neighbouring steps that is believed.
@@ -44,6 +46,8 @@ class RunContrast:
         Degrees of freedom; 0 with one baseline, whose error has only the noise within the runs.
     p : float
         Chance of as large a worsening without a change, before the correction.
+    least : float
+        Least share of the true error that the error has, see `floored_tail`; 0 if it is not known.
     """
 
     name: str
@@ -53,6 +57,7 @@ class RunContrast:
     error: float
     degrees: int
     p: float
+    least: float = 0.0
 
     @property
     def effect(self) -> float:
@@ -150,31 +155,40 @@ def step_variance(values: np.ndarray) -> float:
     return usual * (1 + like) / (1 - like)
 
 
-def contrasts(by_window: np.ndarray, noise: np.ndarray, worse: str) -> list[RunContrast]:
+def contrasts(
+    by_window: np.ndarray, noise: np.ndarray, worse: str, most: float = float("inf")
+) -> list[RunContrast]:
     """Return the tested contrasts of a number.
 
     With k ≥ 2 baselines the error is s · √(1 + 1/k), where s is the standard deviation of the baselines'
     contrasts with k − 1 degrees of freedom. It is at least that of the noise within the runs, and grows by
     the part of the new run's noise that exceeds that of the baselines.
 
+    The few baselines can agree by chance, but the error does not fall below the noise within the runs. If
+    runs with the same settings differ by a standard deviation of at most ``most``, that noise is a known
+    share of the true error, and the chances are those of `floored_tail`. If the baselines themselves differ
+    by more, they are those of Student's t.
+
     Parameters
     ----------
     by_window, noise : ndarray of float, shape (R, W)
         As `window_means` returns them; the first run is the new one.
     worse : {"lower", "higher", "either"}
+    most : float
+        Largest standard deviation between runs with the same settings that is assumed.
     """
     used = np.flatnonzero(np.isfinite(by_window).all(axis=0))
     if not len(used):
         return []
     last = used[-max(1, round(END * len(used))) :]
-    found = [_contrast(WHOLE, used, by_window, noise, worse)]
+    found = [_contrast(WHOLE, used, by_window, noise, worse, most)]
     if len(last) < len(used):
-        found.append(_contrast(LAST, last, by_window, noise, worse))
+        found.append(_contrast(LAST, last, by_window, noise, worse, most))
     return found
 
 
 def _contrast(
-    name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndarray, worse: str
+    name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndarray, worse: str, most: float
 ) -> RunContrast:
     values = by_window[:, used].mean(axis=1)
     within = noise[:, used].sum(axis=1) / len(used) ** 2
@@ -185,9 +199,13 @@ def _contrast(
     if abs(worsening) <= DUST * (abs(new) + float(np.abs(others).max())):
         worsening = 0.0  # the rounding error of equal runs
     t = worsening / error if error > 0 else (np.inf if worsening > 0 else 0.0)
-    p = upper_tail(t, degrees) if degrees else 1 - NormalDist().cdf(t)
+    usual = float(within[1:].mean())
+    least = min(1.0, np.sqrt(usual) / most) if degrees and others.std(ddof=1) <= most else 0.0
+    p = floored_tail(t, degrees, least) if degrees else 1 - NormalDist().cdf(t)
     p = min(1.0, 2 * p) if worse == "either" else p
-    return RunContrast(name, int(used[0]), new, float(others.mean()), error, degrees, float(p))
+    return RunContrast(
+        name, int(used[0]), new, float(others.mean()), error, degrees, float(p), round(float(least), 4)
+    )
 
 
 def standard_error(others: np.ndarray, within: np.ndarray) -> float:
@@ -220,10 +238,35 @@ def detectable(contrast: RunContrast, worse: str, tests: int) -> float:
     """
     chance = ALPHA / tests / (2 if worse == "either" else 1)
     if contrast.degrees:
-        size = quantile(1 - chance, contrast.degrees) + quantile(POWER, contrast.degrees)
+        size = quantile(1 - chance, contrast.degrees, contrast.least)
+        size += quantile(POWER, contrast.degrees, contrast.least)
     else:
         size = NormalDist().inv_cdf(1 - chance) + NormalDist().inv_cdf(POWER)
     return size * contrast.error
+
+
+def enough_baselines(contrast: RunContrast, size: float, worse: str, tests: int) -> int | None:
+    """Return with how many baselines of the same spread a worsening would be found with a chance of 80 %.
+
+    Parameters
+    ----------
+    contrast : RunContrast
+        With at least two baselines.
+    size : float
+    worse : {"lower", "higher", "either"}
+    tests : int
+
+    Returns
+    -------
+    int or None
+        None if `MOST_BASELINES` are not enough.
+    """
+    spread = contrast.error / (1 + 1 / (contrast.degrees + 1)) ** 0.5
+    for count in range(contrast.degrees + 2, MOST_BASELINES + 1):
+        more = replace(contrast, error=spread * (1 + 1 / count) ** 0.5, degrees=count - 1)
+        if detectable(more, worse, tests) <= size:
+            return count
+    return None
 
 
 def holm(chances: list[float]) -> list[float]:

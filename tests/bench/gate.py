@@ -1,6 +1,6 @@
 """False alarms and power of ``rlpanel gate`` in simulated trainings, and its time on large runs.
 
-python -m tests.bench.gate [--repeats N] [--speed]
+python -m tests.bench.gate [--repeats N] [--only NAME] [--speed]
 
 Each setting has one to five baselines and a new run, three numbers, and runs that differ by their seed. A
 false alarm is a new run of the same distribution that is found worse in any number. The power is the share
@@ -22,11 +22,14 @@ import numpy as np
 
 from rlpanel import open_run
 from rlpanel.gate.aligned_windows import align
+from rlpanel.gate.gate_numbers import SEED_SHARE
 from rlpanel.gate.spread_test import ALPHA, END, LAST, WHOLE, contrasts, detectable, holm, window_means
 from rlpanel.metrics.reward import wilson
 from rlpanel.queries.across_runs.gate import gate_result
 
 NUMBERS = 3
+#: Standard deviation of single samples: rewards of 0 and 1.
+SPREAD = 0.48
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ SETTINGS = {
     "3 baselines, no effect of the seed": Setting(3, seed=0.0),
     "5 baselines, no effect of the seed": Setting(5, seed=0.0),
     "5 baselines, no effect of the seed, correlated": Setting(5, seed=0.0, like=0.9),
+    "2 baselines, large effect of the seed": Setting(2, seed=0.1),
     "3 baselines, large effect of the seed": Setting(3, seed=0.1),
     "5 baselines, large effect of the seed": Setting(5, seed=0.1),
     "2 baselines, drift by the seed": Setting(2, seed=0.0, drift=0.1),
@@ -121,7 +125,7 @@ def decided(series: list[list[tuple[np.ndarray, np.ndarray]]]) -> tuple[list[flo
     found = []
     for runs in series:
         means, variances = map(list, zip(*runs, strict=True))
-        found.append(contrasts(*window_means(windows, means, variances), "lower"))
+        found.append(contrasts(*window_means(windows, means, variances), "lower", SPREAD * SEED_SHARE))
     chances = holm([each.p for number in found for each in number])
     least, sizes, at = [], [], 0
     for number in found:
@@ -199,6 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--only", default="", help="settings whose name begins with this")
     options = parser.parse_args()
     if options.speed:
         speed()
@@ -207,6 +212,8 @@ def main() -> None:
         f"{'setting':<48} {'false alarms':<24} {'power, whole':<24} {'power, end':<24} stated size (median)"
     )
     for at, (name, setting) in enumerate(SETTINGS.items()):
+        if not name.startswith(options.only):
+            continue
         alarm, whole, end, size = simulate(setting, options.repeats, at)
         if setting.baselines == 1:
             print(f"{name:<48} none by design: {_text(alarm)} differ beyond the noise within the runs")

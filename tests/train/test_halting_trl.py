@@ -19,7 +19,7 @@ def trained(folder: Path, fault: str) -> tuple[dict[str, Any], str]:
     done = subprocess.run(
         [*command, sysconfig.get_path("purelib")],
         env=os.environ | QUIET | {"PYTHONPATH": str(ROOT), "HF_HOME": str(folder / "hf")},
-        cwd=ROOT, capture_output=True, text=True, timeout=900,
+        cwd=ROOT, capture_output=True, text=True, timeout=2400,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1]), done.stderr

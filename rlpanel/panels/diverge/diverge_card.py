@@ -212,7 +212,13 @@ class DivergeCard(Viewer):
             for each in found.samples
         ]
         self.samples.param.update(
-            titles=["", "Δ", tr("samples that show it"), tr("this run"), tr("other run")],
+            titles=[
+                "",
+                "Δ",
+                tr("samples that show {number}", number=found.shown),
+                tr("this run"),
+                tr("other run"),
+            ],
             rows=rows,
         )
         self._show_settings(found)

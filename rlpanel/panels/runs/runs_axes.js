@@ -1,6 +1,6 @@
 // Parallel coordinates of the runs: an axis for each setting and number, a line for each run. A drag on an axis
 // filters by its part, a click on it takes the filter off; with the keyboard, Enter on an axis asks for bounds.
-const AXES = { width: 1000, height: 150, top: 26, bottom: 8, side: 60 }
+const AXES = { width: 1000, height: 150, top: 26, bottom: 8, side: 60, letter: 6.8 }
 
 /** Return a figure, and `draw(coordinates, ticked)`, which shows other runs. */
 function axesFigure(send) {
@@ -30,6 +30,14 @@ function axesFigure(send) {
     return path
   }
 
+  /** Return as much of a name as fits between two axes; without the groups of a configuration first. */
+  const fitted = (name, count) => {
+    const most = Math.floor((count < 2 ? width : (width - 2 * AXES.side) / (count - 1)) / AXES.letter)
+    if (name.length <= most) return name
+    const last = name.slice(name.lastIndexOf(".", name.length - 3) + 1)
+    return last.length > most ? `${last.slice(0, most - 1)}…` : last
+  }
+
   const axisOf = (axis, at, count, svg) => {
     const group = svgElement("g", { tabindex: 0, role: "button" })
     group.classList.add("axis")
@@ -46,8 +54,9 @@ function axesFigure(send) {
       height: AXES.height - AXES.top,
     })
     wide.classList.add("hit")
-    const title = svgElement("text", { x: left, y: 12, "text-anchor": "middle" }, name)
+    const title = svgElement("text", { x: left, y: 12, "text-anchor": "middle" }, fitted(name, count))
     title.classList.add("title")
+    title.append(svgElement("title", {}, name))
     group.append(line, title)
     for (const [place, text] of axis.ticks) {
       group.append(svgElement("text", { x: left + 5, y: y(place) + 4 }, shownText(text)))

@@ -55,8 +55,11 @@ Align = Annotated[
         TableColumn("settings_known", "boolean", "Whether both folders hold a configuration."),
         TableColumn("hidden", "integer", "Settings that may be secrets; they are not compared."),
         TableColumn(
-            "samples", "objects", "Samples that show the first number: uid, against_uid, steps, values."
+            "samples",
+            "objects",
+            "Samples that show the first number that samples have: uid, against_uid, steps, values.",
         ),
+        TableColumn("samples_show", "text", "Name of the number that the samples show."),
         TableColumn(
             "detectable", "objects", "Smallest lasting difference that 80 of 100 such runs would show."
         ),
@@ -114,6 +117,7 @@ def diverge(
         "settings_known": all(found.has_settings),
         "hidden": found.hidden,
         "samples": [vars(each) for each in found.samples],
+        "samples_show": found.shown,
         "detectable": [vars(each) for each in found.powers],
     }  # fmt: skip
     rows = [_row(each, pairs) for each in page(found.partings, offset, limit)]

@@ -114,6 +114,29 @@ def _no_format(made: StepSamples) -> None:
     made["format_ok"] = np.where(made.hit, 0.0, made["format_ok"])
 
 
+def _place_share(share: float) -> Stage:
+    def apply(made: StepSamples) -> None:
+        made.hit = made.choose(share)
+
+    return apply
+
+
+def _hit_label(name: str, value: str) -> Stage:
+    def apply(made: StepSamples) -> None:
+        made[name] = np.where(made.hit, value, made[name])
+
+    return apply
+
+
+def _by_entropy(logit: float) -> Stage:
+    """Make samples with more entropy than usual worse."""
+
+    def apply(made: StepSamples) -> None:
+        made.logit = made.logit - logit * np.clip(made["entropy"] - 0.8, 0, 1)
+
+    return apply
+
+
 def _cheats(made: StepSamples) -> None:
     made["bonus"] = np.where(made.hit, 0.9, 0.0)
 
@@ -243,4 +266,51 @@ HELD_BACK: dict[str, ChainKind] = {
         ),
     ),
 }
-KINDS = OPEN | HELD_BACK
+#: A second set, from public reports, written before anything was changed because of the misses of the first.
+HELD_BACK_2: dict[str, ChainKind] = {
+    # whitecircle/halo, pull request 8: the engine aborts answers at each update, which then count as ended.
+    "aborted_answers": ChainKind(
+        r"(?i)response.length",
+        _both(_place_share(0.4), _times("response_length", 0.25)),
+        _flag("failed_calls", 0.6, lambda m: m.hit),
+        _harder(2.5),
+    ),
+    # NVIDIA-NeMo/RL, pull request 2207: a verifier that fails gives 0, here on one rank's fallback.
+    "grader_falls_back": ChainKind(
+        r"judge|rank",
+        _both(_place(_is("rank", 1)), _hit_label("judge_version", "fallback")),
+        _times("latency", 2.5),
+        _harder(5),
+        touches=("latency",),
+    ),
+    # huggingface/trl, pull request 5521: overlong results of one tool end the conversation.
+    "overlong_results": ChainKind(
+        r"turns|tool",
+        _both(_place(_is("tool", "browser")), _times("turns_taken", 0.4)),
+        _times("response_length", 0.6),
+        _harder(3),
+    ),
+    # verl-project/verl, issue 6382: the entropy goes up after a higher learning rate.
+    "rate_then_entropy": ChainKind(
+        r"\blr\b",
+        _scalar("lr", 4),
+        _plus("entropy", 0.25),
+        _by_entropy(6.0),
+    ),
+    # Gen-Verse/OpenClaw-RL, issue 104: more turns, so that more attempts are cut, as the training collapses.
+    "turn_budget": ChainKind(
+        r"turns",
+        _both(_place_share(0.6), _times("turns_taken", 1.8)),
+        _flag("truncated", 0.6, lambda m: m.hit),
+        _harder(0.7),
+    ),
+    # huggingface/trl, issue 5312: engines that miss the update of the weights, here two of the workers.
+    "workers_stale": ChainKind(
+        r"staleness|worker",
+        _plus("staleness", 6, where=_is("worker", "node1", "node3")),
+        _times("kl", 3),
+        _harder(2.5),
+        touches=("worker",),
+    ),
+}
+KINDS = OPEN | HELD_BACK | HELD_BACK_2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,42 @@ def test_one_group_a_step_is_said(tmp_path: Path) -> None:
     found = compared(tmp_path / "a", tmp_path / "b")
     assert "one_group" in {each.name for each in found.caveats}
     assert abs(found.partings[0].onset - ONSET) <= 1
+
+
+@pytest.mark.parametrize(
+    ("here", "changed", "from_start"), [(1e-6, 2e-5, False), (0.0, 0.1, False), (1e-6, 5e-6, True)]
+)
+def test_a_setting_that_one_run_never_changes_is_compared(
+    here: float, changed: float, from_start: bool, tmp_path: Path
+) -> None:
+    onset = 0 if from_start else ONSET
+    for name, seed, since in (("a", 1, STEPS), ("b", 2, onset)):
+        write(tmp_path / name, rewards(seed))
+        rates = [changed if step >= since else here for step in range(STEPS)]
+        rows = (json.dumps({"step": step, "lr": rate, "clip": 0.2}) + "\n" for step, rate in enumerate(rates))
+        (tmp_path / name / "scalars.jsonl").write_text("".join(rows))
+    found = compared(tmp_path / "a", tmp_path / "b")
+    [first] = found.partings
+    assert first.stream.stream.name == "lr of the trainer"
+    assert (first.onset, first.from_start) == (onset, from_start)
+    assert first.difference == pytest.approx(changed - here)
+    assert first.error == 0
+
+
+def test_a_resumed_run_leaves_older_attempts_out_and_says_so(folder: Path, tmp_path: Path) -> None:
+    write(tmp_path / "b", rewards(2))
+    again = (tmp_path / "b" / "rollout_data_rank_0.jsonl").read_text().splitlines(keepends=True)
+    size = PROMPTS * SAMPLES
+    with (tmp_path / "b" / "rollout_data_rank_0.jsonl").open("a") as file:
+        file.writelines(again[20 * size : 30 * size])
+    found = compared(folder / "a", tmp_path / "b")
+    [resumed] = [each for each in found.caveats if each.name == "resumed"]
+    assert dict(resumed.values)["count"] == 10 * size
+    assert found.partings == ()
+
+
+def test_two_runs_never_separate_a_setting_from_the_seed(parted: Divergence) -> None:
+    assert "seed" in {each.name for each in parted.caveats}
 
 
 def test_steps_are_paired_by_samples(folder: Path, tmp_path: Path) -> None:

@@ -85,10 +85,27 @@ def test_one_baseline_never_proves_a_worsening(baselines: list[Path], tmp_path: 
     assert "no spread between seeds" in equal.rows[0]["sentence"]
 
 
-def test_many_numbers_with_two_baselines_cannot_be_told(baselines: list[Path], tmp_path: Path) -> None:
-    table = gated(write_seed(tmp_path / "new", 9), baselines[:2], on=["reward", "length", "response_chars"])
+def test_two_baselines_of_few_steps_say_how_many_would_tell(tmp_path: Path) -> None:
+    against = write_baselines(tmp_path, 2, steps=range(1, 8))
+    new = write_seed(tmp_path / "new", 9, steps=range(1, 8))
+    table = gated(new, against, on=["reward", "length", "response_chars"])
     assert row_of(table, "reward")["state"] == "cannot tell"
-    assert "fewer numbers with --on" in row_of(table, "reward")["sentence"]
+    sentence = row_of(table, "reward")["sentence"]
+    assert "About 3 baselines that differ as these do would tell" in sentence
+    assert "fewer numbers with --on" in sentence
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"), [("rate", "worse"), ("null_part", "worse"), ("mixed_groups", "passed")]
+)
+def test_two_seeds_of_a_real_training_show_a_fault(fault: str, state: str, tmp_path: Path) -> None:
+    for name in ("healthy", "other_seed", fault):
+        (tmp_path / name).mkdir()
+        packed = FAULTS / name / "rollout_data_rank_0.jsonl.xz"
+        (tmp_path / name / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+    [row] = gated(tmp_path / fault, [tmp_path / "healthy", tmp_path / "other_seed"], on=["reward"]).rows
+    assert row["state"] == state
+    assert row["degrees"] == 1
 
 
 def test_too_few_steps_cannot_be_told(baselines: list[Path], tmp_path: Path) -> None:

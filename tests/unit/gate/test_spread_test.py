@@ -9,6 +9,7 @@ from rlpanel.gate.aligned_windows import align
 from rlpanel.gate.spread_test import (
     contrasts,
     detectable,
+    enough_baselines,
     first_window,
     holm,
     noise_within,
@@ -16,7 +17,7 @@ from rlpanel.gate.spread_test import (
     step_variance,
     window_means,
 )
-from rlpanel.gate.student_t import quantile, upper_tail
+from rlpanel.gate.student_t import floored_tail, quantile, upper_tail
 from tests.bench.gate import Setting, simulate
 
 
@@ -28,6 +29,46 @@ def test_quantiles_are_those_of_printed_tables(probability: float, degrees: int,
     assert quantile(probability, degrees) == pytest.approx(table, abs=6e-4)
     assert upper_tail(table, degrees) == pytest.approx(1 - probability, rel=1e-3)
     assert upper_tail(-table, degrees) == pytest.approx(probability, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "least", "t"), [(1, 0.1, 10.0), (1, 0.3, 4.0), (2, 0.2, 4.0), (4, 0.3, 2.5), (1, 1.0, 2.0)]
+)
+def test_the_tail_with_a_least_error_is_that_of_draws(degrees: int, least: float, t: float) -> None:
+    rng, count = np.random.default_rng(5), 400_000
+    error = np.maximum(np.sqrt(rng.chisquare(degrees, count) / degrees), least)
+    share = float(np.mean(rng.normal(size=count) > t * error))
+    assert floored_tail(t, degrees, least) == pytest.approx(share, rel=0.06)
+    assert floored_tail(-t, degrees, least) == pytest.approx(1 - share, rel=0.01)
+    assert floored_tail(t, degrees, least) < upper_tail(t, degrees) == floored_tail(t, degrees, 0.0)
+    found = quantile(1 - share, degrees, least)
+    assert floored_tail(found, degrees, least) == pytest.approx(share, rel=1e-6)
+
+
+def test_baselines_that_agree_by_chance_are_told_from_a_spread_that_is_too_large() -> None:
+    by_window, noise = np.array([[0.0], [0.5], [0.51]]), np.full((3, 1), 0.03**2)
+    [free] = contrasts(by_window, noise, "lower")
+    [bounded] = contrasts(by_window, noise, "lower", most=0.1)
+    assert (free.least, bounded.least) == (0.0, 0.3)
+    assert bounded.p < free.p / 5
+    assert detectable(bounded, "lower", 4) < detectable(free, "lower", 4) / 3
+    # The baselines themselves differ by more than is assumed.
+    apart = np.array([[0.0], [0.5], [0.8]])
+    assert contrasts(apart, noise, "lower", most=0.1) == contrasts(apart, noise, "lower")
+
+
+def test_the_number_of_baselines_that_would_tell_is_the_first_that_detects_it() -> None:
+    by_window = np.array([[0.0], [0.1], [-0.1]])
+    [found] = contrasts(by_window, np.zeros((3, 1)), "lower")
+    spread = float(np.std([0.1, -0.1], ddof=1))
+    sizes = {
+        count: (quantile(1 - 0.05 / 4, count - 1) + quantile(0.8, count - 1))
+        * spread
+        * (1 + 1 / count) ** 0.5
+        for count in range(3, 13)
+    }
+    assert enough_baselines(found, 1.0, "lower", 4) == next(k for k, size in sizes.items() if size <= 1.0)
+    assert enough_baselines(found, 0.1, "lower", 4) is None
 
 
 def test_the_error_is_that_of_one_more_draw() -> None:
