@@ -120,8 +120,7 @@ def _absent(seen: FileFormat, mapped: MappedAdapter | None) -> Iterator[str]:
 
 def _mapping_of(inference: Inference) -> str:
     """Return the value of ``--map`` that opens the records; empty if there is none."""
-    named = ("response", "messages", *(("prompt",) if "reward" in inference.keys else ()))
-    texts = [name for name in named if name in inference.keys]
+    texts = [name for name in ("response", "messages", "prompt") if name in inference.keys]
     if not (texts or inference.likely) or any(set(key) & {",", "="} for key in inference.keys.values()):
         return ""
     return inference.mapping or f"{texts[0]}={inference.keys[texts[0]]}"

@@ -44,7 +44,7 @@ ALIASES = {
         output_text (OpenAI), reply, answer_text, sample, samples, final_text, final_message, submission
         (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
-        final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought, cot;
+        final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought;
         pred (Qwen2.5-Math), answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
@@ -131,6 +131,10 @@ _BESIDE = 0.04
 _COUNTS = frozenset({"num", "n", "max", "min", "total", "steps"})
 #: Words before a field's name that make another thing of it: ``stop_tokens``, ``max_reward_idx``.
 _OTHERS = {
+    "step": frozenset({"reasoning", "thought", "plan", "proof", "solution"}),
+    "response": frozenset(
+        {"gt", "gts", "gold", "golden", "ref", "reference", "expected", "target", "ground"}
+    ),
     "response_tokens": frozenset(
         {"stop", "prompt", "input", "special", "bad", "eos", "new", "max", "question"}
     ),

@@ -36,11 +36,11 @@ _NOT_REWARDS = frozenset(
     {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
     | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
-    | {"temperature"}
+    | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
 )
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
-_NAMED_PREDICTIONS = re.compile(r"predictions?(?![a-z])|preds(?![a-z])")
+_NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
@@ -195,7 +195,7 @@ class FieldChoice:
         if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
             return True  # the user says so
         answer = self.taken.get("response") or self.taken.get("messages")
-        if answer is None or answer.guess.confidence < LEAST:
+        if answer is None or answer.guess.confidence < LEAST or self._are_spans():
             return False
         reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
         is_sampled = "step" in self.taken or self._has_sampling_keys()
@@ -207,6 +207,8 @@ class FieldChoice:
         if reward is not None and reward.guess.confidence >= LEAST:
             if group >= 2 and self._are_transitions(answer.guess.key):
                 return True
+            if group >= _UNSURE and reward.match.group >= _UNSURE:
+                return False  # `answer` and `grade` are as well a task's
             # A name that other logs use as well needs a question beside it, or what only samples have.
             if is_sampled and "group" in self.taken and reward.match.group < _UNSURE:
                 return True
@@ -228,6 +230,11 @@ class FieldChoice:
             or (is_sampled and group == _UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
+
+    def _are_spans(self) -> bool:
+        """Return True for the spans of a trace: a sample is made of several."""
+        names = {plain_name(key) for key in self._columns if "." not in key}
+        return {"start_time", "end_time", "type"} <= names and "reward" not in self.taken
 
     def _has_verdict(self) -> bool:
         """Return True if the reward's name is one of those that hardly mean anything else."""
@@ -388,7 +395,7 @@ class FieldChoice:
         return True
 
     def _is_column_of_steps(self, column: KeyValues) -> bool:
-        """Return True for a list of actions beside a list of what was observed: one episode's, not samples."""
+        """Return True for the actions of an episode, a list beside one of what was observed: not samples."""
         outer, dot, name = column.key.rpartition(".")
         is_list = any(isinstance(value, list) for value in column.values)
         if plain_name(name) != "actions" or not is_list:
