@@ -266,7 +266,8 @@ class FieldChoice:
                 continue
             guess = candidate.guess
             close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
-            if meaning == "response" and not _is_extracted(guess.key):
+            is_judged = "ground_truth" in self.taken  # what is compared with it is taken out of a response
+            if meaning == "response" and is_judged and not _is_extracted(guess.key):
                 close = [key for key in close if not _is_extracted(key)]
             different = [key for key in close if self._differ(guess.key, key)]
             if different:
