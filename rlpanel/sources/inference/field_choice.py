@@ -33,7 +33,8 @@ _UNSURE = 3
 _UNLIKELY = 0.4
 #: Words of a key whose numbers are not rewards.
 _NOT_REWARDS = frozenset(
-    {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
+    {"example", "sample", "attempt", "trial", "row", "line"}
+    | {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
     | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
     | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
