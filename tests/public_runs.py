@@ -89,7 +89,8 @@ def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Iterator[st
         yield f"steps: {got_steps[:4]}, not {expected['steps'][:4] or 'one'}"
     yield from _reward_differences(rows, expected["reward"])
     if expected["groups"]:
-        groups = len(set(zip(rows["step"], rows["group"], strict=True))) if "group" in rows else 0
+        key = "group" if "group" in rows else "prompt"  # without groups, samples are grouped by prompt
+        groups = len(set(zip(rows["step"], rows[key], strict=True))) if key in rows else 0
         if groups != expected["groups"]:
             yield f"groups: {groups}, not {expected['groups']}"
     for key, column in (("turns", "turns"), ("tool_calls", "tool_calls"), ("tokens", "response_tokens")):

@@ -59,10 +59,14 @@ def _folders(index: RunIndex) -> list[Path]:
 
 
 def _prompts(folder: Path, run: RunIndex) -> np.ndarray:
-    """Return the hashes of the prompts of the evaluation in a folder; empty if it holds no log."""
+    """Return the hashes of the prompts of the evaluation in a folder; empty if it holds no log.
+
+    It is read once, so a last line without a newline counts.
+    """
     index = RunIndex(folder, folder.name, Reading(jobs=0, cache=False), limits=run.limits)
     index.rescan()
     while index.read():
         pass
+    index.read_last_lines()
     snapshot = index.view.snapshot
     return snapshot.prompts(snapshot.alive_rows)

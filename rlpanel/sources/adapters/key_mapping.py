@@ -108,6 +108,9 @@ class MappedAdapter:
         mapped = dict(self.keys)
         rewards = {"reward", *(name for name in mapped if name.startswith("reward"))}
         response = value_at(document, mapped.get("response", "response"))
+        if response is None and "messages" in mapped:
+            messages = to_python(value_at(document, mapped["messages"]))
+            response = messages if is_list(messages) and all(map(is_list, messages)) else None
         return response, [value_at(document, mapped.get(name, name)) for name in rewards]
 
     def _parts(self, document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -46,6 +46,7 @@ from rlpanel.sources.readers.containers import (
 )
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import parse, to_python
+from rlpanel.sources.records.path_numbers import said_step
 from rlpanel.sources.records.record_types import Adapter
 
 #: A key, or several of which a line has one.
@@ -354,6 +355,7 @@ def sniff(
     ]
     # Samples that are the values of an object come before a list inside of one of them.
     guesses.sort(key=lambda each: (not each.problem, not _is_of_objects(each)))
+    guesses = sorted(guesses, key=lambda each: not any(_holds_prompt_of(each, other) for other in guesses))
     if not (declared and guesses and guesses[0].problem):  # its parts are not samples
         found = next(
             (each for each in guesses if each.inference is not None and each.adapter is not None), None
@@ -364,6 +366,17 @@ def sniff(
 
 def _is_of_objects(found: FileFormat) -> bool:
     return found.adapter is not None and found.inference is not None and found.inference.of_objects
+
+
+def _holds_prompt_of(found: FileFormat, other: FileFormat) -> bool:
+    """Return True for a document with the prompt, whose list of responses the other one takes for samples."""
+    inside = other.container.keys if other.container is not None and other.container.kind == "items" else None
+    if found.inference is None or other.inference is None or not inside or found.container != DOCUMENT:
+        return False
+    if found.adapter is None or "prompt" in other.inference.keys or found.inference.of_objects:
+        return False
+    prompt, response = (found.inference.keys.get(name, "") for name in ("prompt", "response"))
+    return bool(prompt) and "*" not in prompt and response.startswith(f"{'.'.join(inside)}.*.")
 
 
 def _with_content(
@@ -390,6 +403,14 @@ def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
                 return found
             if adapter is NATIVE and (found := _renamed_response(document, each, name)):
                 return found
+            if adapter is NATIVE and not rewarded and (found := _renamed_reward(document, each, name)):
+                return found
+            if (
+                adapter is NATIVE
+                and each.container == DOCUMENT
+                and not ("step" in document or said_step(name))
+            ):
+                continue  # `rollouts_003.json` is a sample
             return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
         del document
         if each.container.kind == "items" and _keys_of(line) == _keys_of(each.lines[-1]):
@@ -405,8 +426,9 @@ def _guessed_format(
     looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
     is_other = bool(lacking) and not any(lacking_key(each, sure=True) for each in looked_at)
-    inference = infer(records, name) if records else None
-    if each.container == DOCUMENT and records:
+    is_one = each.container == DOCUMENT
+    inference = infer(records, name, is_one=is_one) if records else None
+    if is_one and records:
         inference = infer_document(records[0], name) or inference
     inference = _at_step(inference, last) if inference is not None else None
     if inference is not None and inference.is_run and (not lacking or is_other or lacking.endswith("'step'")):
@@ -439,6 +461,21 @@ def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> 
     inference = infer(records, name)
     is_renamed = inference.is_run and {"response", "messages"} & inference.keys.keys()
     return _inferred_format(inference, records, name, final=each.final) if is_renamed else None
+
+
+def _renamed_reward(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
+    """Return the format of lines with rlpanel's names, but another one for the reward: ``format_reward``."""
+    if "reward" in document or "rewards" in document or name.rpartition("/")[2].startswith(_NAMED):
+        return None
+    records = list(_records(each.lines))
+    if any({"reward", "rewards"} & record.keys() for record in records):
+        return None
+    inference = infer(records, name)
+    key = inference.keys.get("reward", "")
+    is_said = "." not in key and key.lower().endswith("reward")
+    return (
+        _inferred_format(inference, records, name, final=each.final) if inference.is_run and is_said else None
+    )
 
 
 def _at_step(inference: Inference, last: MappedAdapter | None) -> Inference:

@@ -27,8 +27,9 @@ ALIASES = {
     "prompt": """
         prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
         question (Qwen2.5-Math), problem (MATH), query (ms-swift), user_prompt, user_input;
-        instruction (alpaca_eval), input (verl, Inspect), problem_statement (SWE-bench);
-        question_content (LiveCodeBench), input_text, question_text, query_text,
+        instruction (alpaca_eval), input (verl, Inspect), problem_statement (SWE-bench), question_content
+        (LiveCodeBench);
+        input_text, question_text, query_text,
         task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env)""",
     "response": """
@@ -43,7 +44,7 @@ ALIASES = {
         output_text (OpenAI), reply, answer_text, sample, samples, final_text, final_message, submission
         (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
-        final_output;
+        final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought;
         pred (Qwen2.5-Math), answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
@@ -54,9 +55,10 @@ ALIASES = {
         correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success, resolved
         (SWE-bench), solved, is_solved (Reflexion), acc (verl, lm-evaluation-harness), accuracy,
         correctness, pass, is_passed, verified, is_verified, base_status
-        (evalplus), exact_match (lm-evaluation-harness), outcome, win, won;
+        (evalplus), exact_match (lm-evaluation-harness), true_false (PromptPG), outcome, win, won;
         overall_score (UltraFeedback), r (tree-of-thought), f1 (SQuAD), em (SQuAD), pass_rate,
-        graded, valid (BFCL), utility, grade, rating""",
+        graded (LiveCodeBench), valid (BFCL), utility, grade, rating,
+        human_label (AutoRace)""",
     "rewards": """
         rewards (rlpanel), reward_info (tau-bench), reward_components, reward_breakdown, reward_parts,
         reward_dict, sub_rewards, component_rewards;
@@ -127,6 +129,17 @@ _BEFORE, _AFTER = frozenset({"full", "raw", "final"}), frozenset({"raw", "full",
 _BESIDE = 0.04
 #: Words of a key that counts steps.
 _COUNTS = frozenset({"num", "n", "max", "min", "total", "steps"})
+#: Words before a field's name that make another thing of it: ``stop_tokens``, ``max_reward_idx``.
+_OTHERS = {
+    "step": frozenset({"reasoning", "thought", "plan", "proof", "solution"}),
+    "response": frozenset(
+        {"gt", "gts", "gold", "golden", "ref", "reference", "expected", "target", "ground"}
+    ),
+    "response_tokens": frozenset(
+        {"stop", "prompt", "input", "special", "bad", "eos", "new", "max", "question"}
+    ),
+    "group": frozenset({"max", "min", "best", "reward", "score", "turn", "step", "action", "answer"}),
+}
 #: Keys that a message names if none is like the one that was given.
 _NAMED_KEYS = 8
 
@@ -199,12 +212,16 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
         for meaning, match in fields.get(name, {}).items():
             if meaning == "step" and not _COUNTS.isdisjoint(words):  # `num_steps` is a length
                 continue
+            if name != last and not _OTHERS.get(meaning, frozenset()).isdisjoint(words):
+                continue
             found.setdefault(meaning, _less(match, loss))
     return found
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """Return a name and, of a plural, the singular."""
+    """Return a name and, of a plural or a list (``output_list``), the singular."""
+    if name.endswith("_list"):
+        return (name, name[:-5])
     return (name, name[:-1]) if name.endswith("s") and len(name) > 3 else (name,)
 
 

@@ -105,10 +105,12 @@ def items_of(value: Any) -> list[Any]:
 
 def is_text(value: Any) -> bool:
     """Return True for a text that is not blank, or a conversation, or a list of such."""
-    return all(
+    items = items_of(value)
+    several = len(items) > 1 and all(isinstance(item, str) for item in items)  # some of them may be blank
+    return (several and any(item.strip() for item in items)) or all(
         (isinstance(item, str) and bool(item.strip()))
         or (isinstance(item, (list, dict)) and is_messages(item))
-        for item in items_of(value)
+        for item in items
     )
 
 

@@ -34,6 +34,7 @@ def answers_in(key: str, value: Any) -> list[dict[str, Any]] | None:
 
 def step_messages(value: Any) -> list[dict[str, Any]] | None:
     """Return the messages of a list of steps; None if not every item is an object with an action."""
+    value = listed_steps(value) or value
     if not isinstance(value, list) or not value:
         return None
     if not all(isinstance(step, dict) and _first(step, _ACTIONS) for step in value):
@@ -43,6 +44,23 @@ def step_messages(value: Any) -> list[dict[str, Any]] | None:
     messages = [message for step in value for message in _messages_of(step)]
     last = _first(value[-1], _NEXT)
     return [*messages, _seen(value[-1][last])] if last else messages
+
+
+def listed_steps(value: Any) -> list[dict[str, Any]] | None:
+    """Return the steps of an episode in columns, as InterCode logs it; None for any other value.
+
+    Its keys are plurals, such as ``actions``, ``observations`` and ``rewards``, with one value per step.
+    """
+    if not isinstance(value, dict):
+        return None
+    names = {name: f"{name}s" for name in (*_ACTIONS, *_SEEN, *_THOUGHTS, "reward")}
+    columns = {name: value[key] for name, key in names.items() if isinstance(value.get(key), list)}
+    actions = next((columns[name] for name in _ACTIONS if columns.get(name)), None)
+    if actions is None or not any(name in columns for name in _SEEN):
+        return None
+    order = [name for name in (*_THOUGHTS, *_ACTIONS, *_SEEN, "reward") if name in columns]
+    whole = [name for name in order if len(columns[name]) == len(actions)]
+    return [{name: columns[name][at] for name in whole} for at in range(len(actions))]
 
 
 def _messages_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -33,23 +33,35 @@ _UNSURE = 3
 _UNLIKELY = 0.4
 #: Words of a key whose numbers are not rewards.
 _NOT_REWARDS = frozenset(
-    {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
+    {"example", "sample", "attempt", "trial", "row", "line"}
+    | {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
     | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
-    | {"temperature"}
+    | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
 )
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
+_NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
 #: Longest prompt that is a group's name.
 _GROUP_CHARS = 128
+#: Fewest words of a prompt under the key of a group.
+_PROMPT_WORDS = 4
+#: Fewest responses to a prompt that only a policy's samples are.
+_SEVERAL = 4
+#: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
+_VERDICT, _OF_MODEL = 0.05, 0.3
+#: Fewest records in which a score that never changes is the task's, not the sample's.
+_CONSTANT = 3
 #: Keys under which a response may be an object, and a list of calls.
 _ACTIONS = re.compile(r"(?:^|[._])actions?$")
 _CALLS = re.compile(r"(?:^|[._])(?:result|response|output)s?$")
 #: Words of a key under which a model's text stands.
 _MODEL_WORDS = frozenset({"model", "llm", "prediction", "predictions", "pred", "generated", "sampled"})
+#: Words of a key whose text was taken out of a response.
+_EXTRACTED = frozenset({"prediction", "predictions", "pred", "parsed", "extracted", "norm"})
 #: Keys that only a text which a model wrote has beside it.
 _GENERATED = frozenset(
     {"generator", "finish_reason", "stop_reason", "rollout_id", "sample_idx", "sample_index", "model_id"}
@@ -134,6 +146,7 @@ class FieldChoice:
                 self._take([candidate for candidate in found if candidate is not None])
             elif meaning in _BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
+        self._take_group_as_prompt()
         self._group_by_prompt()
 
     def likely_text(self) -> str:
@@ -147,6 +160,16 @@ class FieldChoice:
             and content.share(content.is_text, column.values) == 1.0
         ]
         return max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+
+    def _take_group_as_prompt(self) -> None:
+        """Let the group's name be the prompt, too, if it is a text of several words and no key holds one."""
+        group = self.taken.get("group")
+        column = self._columns.get(group.guess.key) if group is not None else None
+        if column is None or "prompt" in self.taken or "messages" in self.taken:
+            return
+        if all(isinstance(value, str) and len(value.split()) >= _PROMPT_WORDS for value in column.values):
+            guess = Guess("prompt", column.key, _BY_PROMPT, "the group's name is a text")
+            self.taken["prompt"] = _Candidate(guess, _NONE)
 
     def _group_by_prompt(self) -> None:
         """Let the prompt be the group's name, if no key names it and prompts are short and repeat."""
@@ -173,7 +196,7 @@ class FieldChoice:
         if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
             return True  # the user says so
         answer = self.taken.get("response") or self.taken.get("messages")
-        if answer is None or answer.guess.confidence < LEAST:
+        if answer is None or answer.guess.confidence < LEAST or self._are_spans():
             return False
         reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
         is_sampled = "step" in self.taken or self._has_sampling_keys()
@@ -185,18 +208,50 @@ class FieldChoice:
         if reward is not None and reward.guess.confidence >= LEAST:
             if group >= 2 and self._are_transitions(answer.guess.key):
                 return True
+            if group >= _UNSURE and reward.match.group >= _UNSURE:
+                return False  # `answer` and `grade` are as well a task's
             # A name that other logs use as well needs a question beside it, or what only samples have.
             if is_sampled and "group" in self.taken and reward.match.group < _UNSURE:
+                return True
+            if "ground_truth" in self.taken and (
+                reward.match.group == 0 or (group <= 1 and self._has_verdict())
+            ):
                 return True
             asked = prompt is not None and prompt.match.group < 3
             return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
         is_named = _NAMED_SAMPLES.search(self._name) is not None
-        is_judged = "ground_truth" in self.taken and _says_model(answer.guess.key)
+        is_judged = "ground_truth" in self.taken and (
+            _says_model(answer.guess.key) or (prompt is not None and any(map(_says_model, self._columns)))
+        )
+        is_predicted = _NAMED_PREDICTIONS.search(self._name) is not None and prompt is not None
         return (
             (is_named and group < 2)
             or is_judged
+            or (group < 2 and prompt is not None and (is_predicted or self._has_many_responses()))
+            or (is_sampled and group == _UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
+
+    def _are_spans(self) -> bool:
+        """Return True for the spans of a trace: a sample is made of several."""
+        names = {plain_name(key) for key in self._columns if "." not in key}
+        return {"start_time", "end_time", "type"} <= names and "reward" not in self.taken
+
+    def _has_verdict(self) -> bool:
+        """Return True if the reward's name is one of those that hardly mean anything else."""
+        reward = self.taken.get("reward")
+        return reward is not None and reward.match.group < _UNSURE
+
+    def _has_many_responses(self) -> bool:
+        """Return True if each record holds so many responses to its prompt that a policy was sampled."""
+        answer = self.taken.get("response")
+        column = self._columns.get(answer.guess.key) if answer is not None else None
+        return column is not None and all(_item_count(value) >= _SEVERAL for value in column.values)
+
+    def _is_model_named(self) -> bool:
+        """Return True if each record names the model that wrote its text."""
+        names = {plain_name(key) for key in self._columns}
+        return not names.isdisjoint({"model_id", "model", "model_name", "model_name_or_path", "generator"})
 
     def _are_transitions(self, key: str) -> bool:
         """Return True for the steps of an environment: an action, and what was seen before or after it."""
@@ -212,6 +267,9 @@ class FieldChoice:
                 continue
             guess = candidate.guess
             close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
+            is_judged = "ground_truth" in self.taken  # what is compared with it is taken out of a response
+            if meaning == "response" and is_judged and not _is_extracted(guess.key):
+                close = [key for key in close if not _is_extracted(key)]
             different = [key for key in close if self._differ(guess.key, key)]
             if different:
                 return guess.key, *different
@@ -227,7 +285,13 @@ class FieldChoice:
     def _give_up_unsure_response(self) -> None:
         """Let the ground truth have a key such as ``answer``, if no reward says that it was scored."""
         answer = self.taken.get("response")
-        if answer is not None and answer.match.group >= _UNSURE and "reward" not in self.taken:
+        is_sampled = self._has_sampling_keys() and self._is_generated() and self._is_model_named()
+        if (
+            answer is not None
+            and answer.match.group >= _UNSURE
+            and "reward" not in self.taken
+            and not is_sampled
+        ):
             del self.taken["response"]
 
     def _take(self, found: list[_Candidate]) -> None:
@@ -288,6 +352,9 @@ class FieldChoice:
             return None
         confidence = match.confidence - 0.5 * (1.0 - fit) - 0.1 * (1.0 - column.present)
         confidence -= _UNLIKELY if meaning == "reward" and match.group > 1 and _counts(column) else 0.0
+        if meaning == "reward" and match.group > 0:
+            confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
+            confidence += _OF_MODEL if _says_model(column.key) else 0.0
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not
             confidence = max(confidence, _BY_CONTENT[meaning])
         reason = f"{100 * fit * column.present:.0f} % of the records are {what}"
@@ -315,9 +382,11 @@ class FieldChoice:
         if meaning == "prompt":
             return not plain_name(column.key).rpartition(".")[2].startswith("system")
         if meaning == "response":
+            if self._is_column_of_steps(column):
+                return False
             return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
         if meaning == "reward":
-            return self._is_one_per_response(column)
+            return self._is_one_per_response(column) and not (match.group > 0 and _is_full_score(column))
         if meaning == "step":
             return not self._counts_turns(column) and not self._counts_attempts(column)
         if meaning == "group":
@@ -326,6 +395,19 @@ class FieldChoice:
                 return self._has_groups()
             return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
         return True
+
+    def _is_column_of_steps(self, column: KeyValues) -> bool:
+        """Return True for the actions of an episode, a list beside one of what was observed: not samples."""
+        outer, dot, name = column.key.rpartition(".")
+        is_list = any(isinstance(value, list) for value in column.values)
+        if plain_name(name) != "actions" or not is_list:
+            return False
+        return any(
+            isinstance(value, list)
+            for seen in ("observations", "states", "obs")
+            if (beside := self._columns.get(f"{outer}{dot}{seen}")) is not None
+            for value in beside.values
+        )
 
     def _is_of_samples(self, meaning: str, outer: str) -> bool:
         """Return True if the objects of a list are the samples of a record."""
@@ -398,6 +480,11 @@ def _is_or_ends(name: str, names: Collection[str]) -> bool:
     return name in names or any("_".join(words[at:]) in names for at in range(1, len(words) - 1))
 
 
+def _is_extracted(key: str) -> bool:
+    """Return True if a key says that its text was taken out of a response."""
+    return not _EXTRACTED.isdisjoint(plain_name(key).replace(".", "_").split("_"))
+
+
 def _says_model(key: str) -> bool:
     """Return True if a key says that a model wrote the text under it."""
     return not _MODEL_WORDS.isdisjoint(plain_name(key).replace(".", "_").split("_"))
@@ -410,6 +497,12 @@ def _item_count(value: Any) -> int:
 def _counts(column: KeyValues) -> bool:
     numbers = [content.as_number(value) for value in column.values]
     return content.is_counter([number for number in numbers if number is not None])
+
+
+def _is_full_score(column: KeyValues) -> bool:
+    """Return True for a score above one that is the same in all records: the most that the task gives."""
+    numbers = {number for value in column.values for number in content.numbers_of(value)}
+    return len(column.values) >= _CONSTANT and len(numbers) == 1 and numbers.pop() > 1
 
 
 def _is_like_reward(column: KeyValues) -> bool:

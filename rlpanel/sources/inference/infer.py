@@ -11,7 +11,7 @@ from rlpanel.sources.inference import content
 from rlpanel.sources.inference.field_choice import FieldChoice
 from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
-from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.path_numbers import said_step, step_from_path
 
 #: Records that are looked at.
 SAMPLE = 20
@@ -20,7 +20,11 @@ _FIRST = ("prompt", "response", "messages", "reward")
 
 
 def infer(
-    records: Sequence[Mapping[str, Any]], path: str = "", mapped: MappedAdapter | None = None
+    records: Sequence[Mapping[str, Any]],
+    path: str = "",
+    mapped: MappedAdapter | None = None,
+    *,
+    is_one: bool = False,
 ) -> Inference:
     """Infer the fields of the records of a file; the same arguments give the same result.
 
@@ -32,6 +36,8 @@ def infer(
         The file's path below its run, which may name a step.
     mapped : MappedAdapter, optional
         What the user says about the keys; the rest is inferred.
+    is_one : bool
+        Whether the file is one record.
     """
     records = [listed_columns(record) for record in records]
     sample = [content.values_by_path(record) for record in records[:SAMPLE]]
@@ -44,7 +50,8 @@ def infer(
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
     }
-    constant = step_from_path(path) if mapped is None or mapped.step is None else mapped.step
+    named = said_step(path) if is_one else step_from_path(path)
+    constant = named if mapped is None or mapped.step is None else mapped.step
     is_run = found.are_rollouts()
     equal_keys = found.equal_keys() if is_run else ()
     return Inference(
@@ -56,6 +63,7 @@ def infer(
         is_run and not equal_keys,
         likely="" if {"response", "messages"} & guesses.keys() else found.likely_text(),
         top_keys=tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record)),
+        is_one=is_one,
     )
 
 
@@ -77,6 +85,8 @@ def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths to objects that are alike, below the document itself and below each of its keys."""
     around = {"": document, **{f"{key}.": value for key, value in document.items() if "." not in key}}
     for prefix, value in around.items():
+        if prefix and any(other is not value and _hold_the_same(other, value) for other in document.values()):
+            continue  # it would be a part of the samples
         if not isinstance(value, dict) or not value:
             continue
         children = list(value.values())
@@ -86,6 +96,17 @@ def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{prefix}*.{key}.*" for key in named)
         elif all(isinstance(each, list) and _are_alike(each) for each in children):
             yield f"{prefix}*.*"
+        elif all(isinstance(each, dict) and _are_alike(list(each.values())) for each in children):
+            inner = [item for each in children for item in each.values()]
+            if _are_alike(inner):  # objects by model and by task
+                yield f"{prefix}*.*"
+
+
+def _hold_the_same(value: Any, other: Any) -> bool:
+    """Return True for two objects of objects that are all alike."""
+    if not all(isinstance(each, dict) and each for each in (value, other)):
+        return False
+    return _are_alike([next(iter(value.values())), next(iter(other.values()))])
 
 
 def _are_alike(values: Any) -> bool:

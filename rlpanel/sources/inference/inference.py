@@ -15,7 +15,7 @@ from rlpanel.sources.inference.content import as_reward
 from rlpanel.sources.inference.episode_steps import action_text, answers_in
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import is_messages
-from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.path_numbers import said_step, step_from_path
 from rlpanel.sources.records.record_types import Adapter
 
 #: Fields that decide whether a file holds rollouts.
@@ -80,6 +80,8 @@ class Inference:
         Key that may hold the response if none has its name or its values; it is proposed, never read.
     top_keys : tuple of str
         Keys of the records, in their order.
+    is_one : bool
+        Whether the file is one sample: then a number in its name may count samples.
     """
 
     guesses: tuple[Guess, ...]
@@ -91,6 +93,7 @@ class Inference:
     of_objects: bool = False
     likely: str = ""
     top_keys: tuple[str, ...] = ()
+    is_one: bool = False
 
     @property
     def keys(self) -> dict[str, str]:
@@ -134,7 +137,7 @@ class Inference:
 
     def adapter(self) -> InferredAdapter:
         """Return the adapter that reads the records so."""
-        return InferredAdapter(tuple(self.keys.items()), self.step, inference=self)
+        return InferredAdapter(tuple(self.keys.items()), self.step, is_one=self.is_one, inference=self)
 
     def sentence(self) -> str:
         """Return what was guessed, in one sentence: ``fields were guessed: response ← completion``."""
@@ -149,16 +152,19 @@ class InferredAdapter(MappedAdapter):
 
     Attributes
     ----------
+    is_one : bool
+        Whether a file is one sample: then its number is a step only if the name says so.
     inference : Inference or None
         What the keys follow from.
     """
 
+    is_one: bool = False
     inference: Inference | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """Unique name of this inference."""
-        return f"inferred: {super().name}"
+        return f"inferred: {super().name}{', one sample a file' if self.is_one else ''}"
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
         keys = dict(self.keys)
@@ -186,7 +192,8 @@ class InferredAdapter(MappedAdapter):
 
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         logged = self._logged_step(document)
-        return next((step for step in (logged, step_from_path(path), self.step) if step is not None), None)
+        named = said_step(path) if self.is_one else step_from_path(path)
+        return next((step for step in (logged, named, self.step) if step is not None), None)
 
     def _logged_step(self, document: Mapping[str, Any]) -> Any:
         key = dict(self.keys).get("step")

@@ -51,12 +51,15 @@ class ListPart:
         The columns' names with a colon, as JSON, if the items are the rows of a table.
     first : tuple of bytes
         Its first samples, as JSON objects.
+    around : bytes
+        Beginning of the object whose only value is an item, if the items are lists: ``{"messages": ``.
     """
 
     keys: tuple[str, ...] | None
     offset: int = 0
     columns: tuple[bytes, ...] = ()
     first: tuple[bytes, ...] = ()
+    around: bytes = b""
 
     def places(self, blocks: Iterator[bytes]) -> Places:
         """Return the places of the items; ``blocks`` begin at `offset`."""
@@ -64,6 +67,8 @@ class ListPart:
 
     def line_of(self, item: bytes) -> bytes:
         """Return an item as a JSON object; LineError if a row of a table has other columns."""
+        if self.around:
+            return b"%b%b}" % (self.around, item)
         if not self.columns:
             return item
         cells = split_cells(item)
@@ -88,6 +93,8 @@ _PARTS = {
 }
 #: Start of a list whose first item may be too long for the head.
 _LONG_ITEM = re.compile(rb"\[\s*[{\[]")
+#: Longest list in a list that is looked at.
+_NESTED_BYTES = 1 << 20
 #: A list whose items have these keys is a conversation.
 _MESSAGES = ({"role", "content"}, {"from", "value"})
 
@@ -97,11 +104,13 @@ def find_parts(head: bytes) -> list[ListPart]:
     outline = Outline(head)
     found = outline.lists()
     tables = [part for each in found if (part := _table(each, found)) is not None]
+    nested = [part for each in found if not each.keys and (part := _lists_in_list(each)) is not None]
     lists = [each for each in found if _may_hold_samples(each)]
     lists.sort(key=lambda each: _LISTS.index(each.keys[-1]) if each.keys and each.keys[-1] in _LISTS else 99)
-    parts = [*tables, *(ListPart(each.keys, each.offset, (), tuple(each.items)) for each in lists)]
     several = outline.values()
-    return [*parts, ListPart(None, 0, (), tuple(several))] if len(several) > 1 else parts
+    if len(several) > 1:  # a list is in the first document only
+        return [ListPart(None, 0, (), tuple(several))]
+    return [*tables, *nested, *(ListPart(each.keys, each.offset, (), tuple(each.items)) for each in lists)]
 
 
 def _may_hold_samples(found: FoundList) -> bool:
@@ -113,6 +122,29 @@ def _may_hold_samples(found: FoundList) -> bool:
     except LineError:
         return True
     return not any(message <= keys for message in _MESSAGES)
+
+
+def _lists_in_list(found: FoundList) -> ListPart | None:
+    """Return the lists that a document's list holds; None if they are not conversations, texts or choices."""
+    try:
+        lists = [json.loads(item) for item in found.items if len(item) <= _NESTED_BYTES]
+    except ValueError:
+        return None
+    if not lists or not all(isinstance(each, list) and each for each in lists):
+        return None
+    items = [item for each in lists for item in each]
+    if all(isinstance(item, str) for item in items):
+        key = "completions"
+    elif all(isinstance(item, dict) and any(keys <= item.keys() for keys in _MESSAGES) for item in items):
+        key = "messages"
+    elif all(isinstance(item, dict) and {"message", "text"} & item.keys() for item in items):
+        key = "choices"
+    else:
+        return None
+    around = b'{"%b": ' % key.encode()
+    return ListPart(
+        found.keys, found.offset, (), tuple(b"%b%b}" % (around, each) for each in found.items), around
+    )
 
 
 def _table(found: FoundList, lists: list[FoundList]) -> ListPart | None:
@@ -181,7 +213,7 @@ class ItemsFile(WholeFile):
     def _open(self, offset: int) -> io.BufferedReader:
         file = open_plain(self.path)
         self.note_packing(file)
-        self.lines_on_disk &= not self._part.columns
+        self.lines_on_disk &= not (self._part.columns or self._part.around)
         if isinstance(file.raw, DecompressedStream):
             file.raw.skip_to(offset)
         else:

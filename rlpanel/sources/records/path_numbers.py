@@ -51,6 +51,18 @@ def step_from_path(path: str) -> int | None:
 
 
 @lru_cache(maxsize=1024)
+def said_step(path: str) -> int | None:
+    """Return the step of a file that is one sample: its folder's, or one that its name calls a step, or None.
+
+    ``rollouts_003.json`` and ``3.json`` count samples.
+    """
+    folder, _, name = path.rpartition("/")
+    return next(
+        (int(match[1]) for each in _STEPS[:3] if (match := each.search(name))), step_from_path(folder)
+    )
+
+
+@lru_cache(maxsize=1024)
 def named_step(path: str, *, is_one: bool) -> int | None:
     """Return the step that a path gives to lines without one (``run_step_12.jsonl`` → 12), or None.
 

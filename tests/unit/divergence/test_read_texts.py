@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rlpanel.divergence.evaluation_runs import held_out_prompts
 from rlpanel.divergence.held_out_parting import sign_chance
 from rlpanel.divergence.run_divergence import Divergence
+from tests.bench.finding_scores import open_folder
 from tests.unit.divergence.two_runs import compared, rewards, write
 from tests.unit.findings.test_real_faults import unpacked
 
@@ -85,6 +87,16 @@ def leaking(folder: Path, leaked: Callable[[int, int], bool], *, held: int = 16)
     asked = ({"step": 5, "prompt": f"held out {at}", "response": "r", "reward": 1.0} for at in range(held))
     (folder / "eval" / log.name).write_text("".join(json.dumps(row) + "\n" for row in asked))
     return folder
+
+
+def test_the_last_line_of_an_evaluation_counts_without_its_newline(tmp_path: Path) -> None:
+    leaking(tmp_path / "run", lambda step, at: False, held=3)
+    (log,) = (tmp_path / "run" / "eval").iterdir()
+    log.write_bytes(log.read_bytes().rstrip(b"\n"))
+    index = open_folder(tmp_path / "run")
+    prompts, large = held_out_prompts(index, index.view.snapshot)
+    assert len(prompts) == 3
+    assert large == ()
 
 
 def test_an_evaluation_that_both_runs_train_on_is_no_difference(tmp_path: Path) -> None:

@@ -104,6 +104,46 @@ ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
             "ground_truth": "target",
         },
     ),
+    "an episode in columns": (
+        [
+            {
+                "query": f"count {i}",
+                "turn_history": {"actions": ["ls", "wc"], "observations": ["a", "2"], "rewards": [0, 0.5]},
+                "summary": {"max_reward": i / 4, "max_reward_idx": 1},
+            }
+            for i in (0, 1, 2)
+        ],
+        {"prompt": "query", "messages": "turn_history", "reward": "summary.max_reward"},
+    ),
+    "a task's points beside a model's score": (
+        [
+            {"question": f"q{i}", "answer": "a", "score": 15, "model_output": "m", "model_score": i}
+            for i in range(4)
+        ],
+        {"prompt": "question", "response": "model_output", "reward": "model_score", "ground_truth": "answer"},
+    ),
+    "a chain of reasoning beside a ground truth": (
+        [
+            {
+                "question": "q",
+                "reasoning_chain": "first",
+                "answer": "yes",
+                "gt_cot": "none",
+                "human_label": i % 2,
+            }
+            for i in range(4)
+        ],
+        {
+            "prompt": "question",
+            "response": "reasoning_chain",
+            "ground_truth": "answer",
+            "reward": "human_label",
+        },
+    ),
+    "lists in the key's name": (
+        [{"question_content": "q", "output_list": ["a"], "graded_list": [True]} for _ in range(3)],
+        {"prompt": "question_content", "response": "output_list", "reward": "graded_list"},
+    ),
     "several responses to each task": (
         [{"idx": i, "question": "q", "code": ["a", "b"], "score": [True, False]} for i in range(3)],
         {"prompt": "question", "response": "code", "reward": "score", "group": "idx"},
