@@ -34,10 +34,14 @@ CHAT = "".join(
     f"<|im_start|>{role}\n{ATTACK} {number}<|im_end|>\n"
     for number, role in enumerate(("system", "user", NAMED, "assistant", "user", "assistant", "user"))
 )
-#: Notes what a payload plants, in any shadow root, even if it is gone again when somebody looks.
+#: Notes what a payload plants, in any shadow root, and what notices say, even if it is gone again when
+#: somebody looks.
 SENTRY = """
     window.planted = []
+    window.noticed = []
     const note = (node) => {
+        const said = node.matches?.(".notyf__message") ? node : node.querySelector?.(".notyf__message")
+        if (said) { window.noticed.push(said.textContent) }
         const found = node.matches?.(".evil") ? node : node.querySelector?.(".evil")
         if (found) { window.planted.push(found.outerHTML.slice(0, 100)) }
     }
@@ -359,7 +363,7 @@ def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
     expect(board.page.locator(".rl-query .says .wrong")).to_be_visible()
     nothing_ran(board.page)
     other = open_board(run=link)
-    expect(other.notice.first).to_contain_text("<img class=evil")
+    other.page.wait_for_function("() => window.noticed.some((said) => said.includes('<img class=evil'))")
     nothing_ran(other.settled().page)
 
 
