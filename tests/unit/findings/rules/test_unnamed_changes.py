@@ -19,7 +19,7 @@ from tests.bench.reported_runs.simulation import Breakage, Setup, Simulation
 
 def look(folder: Path, kind: type[Breakage]) -> tuple[Simulation, list[Finding], list[Finding]]:
     """Write a small run of a kind; return it, its findings, and those of this rule, symptoms or not."""
-    small = {"steps": 24, "groups": 4, "group_size": 4}
+    small = {"steps": 48, "groups": 8, "group_size": 4}
     made = Simulation(Setup(**{**small, **kind.setup}), [1, *kind.__name__.encode()], kind)
     made.write(folder)
     found = check_folder(folder)
