@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,6 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from rlpanel.runtime import default_runtime
-from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.index.run_index import RunIndex
 from tests.conftest import VIEWPORT, watch_for_trouble
 from tests.ui.board import BoardPage, Served, ServerLog
 from tests.ui.token_page import TokenPage, TokenTab
@@ -76,28 +74,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(root: Path, server_log: ServerLog) -> Iterator[Served]:
-    """The module's server, which keeps the runs that were shown."""
-    with Served(root) as server, kept_open(root):
+    """The module's server."""
+    with Served(root) as server:
         yield server
-
-
-@contextmanager
-def kept_open(root: Path) -> Iterator[None]:
-    """Keep the runs below a root open once they were shown, as if a second page looked at each.
-
-    The next test that shows one neither reads nor checks it again.
-    """
-    reader, kept, folder = default_runtime().reader, dict[AnyPath, RunIndex](), root.resolve()
-
-    def keep(index: RunIndex | None) -> None:
-        if index is not None and index.path not in kept and folder in index.path.parents:
-            kept[index.path] = reader.open(index.path)
-
-    unsubscribe = reader.listen(keep)
-    yield
-    unsubscribe()
-    for index in kept.values():
-        reader.close(index)
 
 
 @pytest.fixture(scope="module")
