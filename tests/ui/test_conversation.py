@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, expect
 from tests.conversations import episode, long_episode, write_agent_run
 from tests.factories import sample, write_run
 from tests.integration.http_client import ask
-from tests.ui.board import BoardPage, cells_of
+from tests.ui.board import BoardPage, Served, cells_of
 from tests.ui.conftest import OpenBoard, Profile
 from tests.ui.test_hostile import ATTACK, NAMED, SENTRY, nothing_ran
 
@@ -220,16 +220,20 @@ def test_images_are_thumbnails_and_open_in_full_size(talk: Talk) -> None:
     expect(full).not_to_be_visible()
 
 
-def test_a_link_to_turns_with_images_sends_no_model(open_board: OpenBoard) -> None:
+@pytest.mark.parametrize("visits", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_link_to_turns_with_images_sends_no_model(
+    profile: Profile, served: Served, clean: None, visits: int
+) -> None:
     """Bokeh sends a model whole, with its buffers, if it does not know that the server has it."""
-    board = open_board()
+    board = BoardPage(profile.context.new_page(), served.url)
     board.page.add_init_script(RECORD_SENT)
-    for _ in range(3):
+    for _ in range(visits):
         board.open(run="agent", step=1, theme="dark")
         expect(Talk(board).root.locator(".image img")).to_have_count(2)
         sent = "\n".join(board.page.evaluate("() => window.sent"))
         assert '["want","image"]' in sent
         assert '"attributes"' not in sent
+    board.page.close()
 
 
 def test_the_grid_shows_the_first_image_of_each_sample(talk: Talk) -> None:

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.conftest import VIEWPORT
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 
 STEPS = 30
 
@@ -51,8 +51,8 @@ def drag(page: Page, y: float, start: float, end: float) -> None:
     page.mouse.up()
 
 
-def test_the_heads_of_all_curves_have_the_values_at_the_mouse(open_board: OpenBoard, binary: str) -> None:
-    board = open_board(run=binary, step=STEPS).settled(STEPS)
+def test_the_heads_of_all_curves_have_the_values_at_the_mouse(board: BoardPage, binary: str) -> None:
+    board.go(run=binary, step=STEPS).settled(STEPS)
     left, width, y = middle(board)
     numbers = board.page.locator(".rl-curve .head .number")
     before = numbers.all_text_contents()
@@ -73,8 +73,8 @@ def test_the_heads_of_all_curves_have_the_values_at_the_mouse(open_board: OpenBo
     assert numbers.all_text_contents() == before
 
 
-def test_a_zoom_has_a_chip_and_a_double_click_keeps_the_step(open_board: OpenBoard, binary: str) -> None:
-    board = open_board(run=binary, step=20).settled(20)
+def test_a_zoom_has_a_chip_and_a_double_click_keeps_the_step(board: BoardPage, binary: str) -> None:
+    board.go(run=binary, step=20).settled(20)
     chip = board.page.locator(".rl-curve-bar .zoomed")
     expect(chip).to_be_hidden()
     left, width, y = middle(board)
@@ -90,8 +90,8 @@ def test_a_zoom_has_a_chip_and_a_double_click_keeps_the_step(open_board: OpenBoa
     assert parse_qs(urlsplit(board.page.url).query)["step"] == ["20"]
 
 
-def test_the_band_is_chosen_once_and_stands_in_the_address(open_board: OpenBoard, binary: str) -> None:
-    board = open_board(run=binary, step=20).settled(20)
+def test_the_band_is_chosen_once_and_stands_in_the_address(board: BoardPage, binary: str) -> None:
+    board.go(run=binary, step=20).settled(20)
     bar = board.page.locator(".rl-curve-bar")
     expect(bar.locator(".said")).to_contain_text("± 2 standard errors")
     expect(board.curve("Reward").locator(".head")).to_have_attribute("title", re.compile("2·s/√n"))
@@ -105,8 +105,8 @@ def test_the_band_is_chosen_once_and_stands_in_the_address(open_board: OpenBoard
     board.until(lambda: "band=" not in board.page.url, "the default does not")
 
 
-def test_a_brush_over_the_histogram_is_a_filter(open_board: OpenBoard, binary: str) -> None:
-    board = open_board(run=binary, step=20).settled(20)
+def test_a_brush_over_the_histogram_is_a_filter(board: BoardPage, binary: str) -> None:
+    board.go(run=binary, step=20).settled(20)
     box = board.page.locator(".rl-distribution .bars").bounding_box()
     assert box is not None
     y = box["y"] + box["height"] / 2
@@ -118,11 +118,12 @@ def test_a_brush_over_the_histogram_is_a_filter(open_board: OpenBoard, binary: s
     expect(board.count).to_have_text(f"{16 - won} of 16 match")
 
 
-def test_a_unit_never_drops(open_board: OpenBoard, binary: str) -> None:
-    board = open_board(run=binary, step=20).settled(20)
+def test_a_unit_never_drops(board: BoardPage, binary: str) -> None:
+    board.go(run=binary, step=20).settled(20)
     unit = board.curve("Response length").locator(".unit.fixed")
     whole = "node => node.scrollWidth <= node.clientWidth && node.clientWidth > 20"
     for width in (1440, 390):
         board.page.set_viewport_size({"width": width, "height": 900})
         expect(unit).to_have_text("tokens")
         board.until(lambda: unit.evaluate(whole), f"the unit is whole at {width} px")
+    board.page.set_viewport_size(VIEWPORT)

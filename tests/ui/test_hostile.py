@@ -34,10 +34,14 @@ CHAT = "".join(
     f"<|im_start|>{role}\n{ATTACK} {number}<|im_end|>\n"
     for number, role in enumerate(("system", "user", NAMED, "assistant", "user", "assistant", "user"))
 )
-#: Notes what a payload plants, in any shadow root, even if it is gone again when somebody looks.
+#: Notes what a payload plants, in any shadow root, and what notices say, even if it is gone again when
+#: somebody looks.
 SENTRY = """
     window.planted = []
+    window.noticed = []
     const note = (node) => {
+        const said = node.matches?.(".notyf__message") ? node : node.querySelector?.(".notyf__message")
+        if (said) { window.noticed.push(said.textContent) }
         const found = node.matches?.(".evil") ? node : node.querySelector?.(".evil")
         if (found) { window.planted.push(found.outerHTML.slice(0, 100)) }
     }
@@ -182,8 +186,8 @@ def choose(board: BoardPage, select: str, option: str) -> None:
     board.pick(select, label)
 
 
-def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
-    board = open_board(run=f"a{NAMED}", step=1).settled(1)
+def test_nothing_that_a_log_says_is_run(board: BoardPage) -> None:
+    board.open(run=f"a{NAMED}", step=1).settled(1)
     look_at_names(board)
     look_at_grid(board)
     look_at_curves(board)
@@ -288,9 +292,9 @@ def look_at_parts(board: BoardPage) -> None:
     expect(prompt).to_contain_text("onerror")
 
 
-def test_nothing_that_agents_say_is_run(open_board: OpenBoard) -> None:
+def test_nothing_that_agents_say_is_run(board: BoardPage) -> None:
     """The tree of a rollout, and rollouts in flight."""
-    board = open_board(run=f"agents{NAMED}", step=1, tab="tree").settled(1)
+    board.go(run=f"agents{NAMED}", step=1, tab="tree").settled(1)
     tree = board.page.locator(".rl-tree")
     expect(tree.locator(".node")).to_have_count(3)
     expect(tree.locator(".node strong").first).to_contain_text("<img class=evil")
@@ -307,10 +311,10 @@ def test_nothing_that_agents_say_is_run(open_board: OpenBoard) -> None:
     nothing_ran(board.page)
 
 
-def test_nothing_that_judges_failures_and_reports_say_is_run(open_board: OpenBoard) -> None:
+def test_nothing_that_judges_failures_and_reports_say_is_run(board: BoardPage) -> None:
     """Cards of judges, classes of failures, claims, a replay, and two rollouts beside each other."""
     run = f"judged{NAMED}"
-    board = open_board(run=run, step=1, page="samples", tab="judging").settled(1)
+    board.go(run=run, step=1, page="samples", tab="judging").settled(1)
     page = board.page
     card = page.locator(".rl-judging .card").first
     expect(card).to_contain_text("<img class=evil")
@@ -359,7 +363,7 @@ def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
     expect(board.page.locator(".rl-query .says .wrong")).to_be_visible()
     nothing_ran(board.page)
     other = open_board(run=link)
-    expect(other.notice.first).to_contain_text("<img class=evil")
+    other.page.wait_for_function("() => window.noticed.some((said) => said.includes('<img class=evil'))")
     nothing_ran(other.settled().page)
 
 

@@ -176,7 +176,7 @@ def test_a_selected_text_and_a_finding_become_claims(board: BoardPage, root: Pat
         for at in range(4)
     ]
     (run / LOG).write_bytes(b"".join(rows))
-    board.open(run="seen", step=1, tab="conversation", mode="raw").settled(1)
+    board.go(run="seen", step=1, tab="conversation", mode="raw").settled(1)
     expect(board.page.locator(".rl-sample .claim")).to_be_hidden()
     select_text(board, board.page.locator(".rl-conversation .message .plain", has_text="The value is"))
     board.page.get_by_role("button", name="claim this").click()

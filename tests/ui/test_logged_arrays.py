@@ -52,7 +52,7 @@ def test_the_menu_has_both_kinds_and_a_category_colours_the_tokens(board: BoardP
 
 
 def test_names_from_the_log_are_text(board: BoardPage, uid: str) -> None:
-    board.open(run=RUN, uid=uid, tab="tokens", metric="logged:__proto__")
+    board.go(run=RUN, uid=uid, tab="tokens", metric="logged:__proto__")
     menu = board.page.locator("select.rl-metrics")
     expect(menu).to_have_value("logged:__proto__")
     menu.select_option(f"logged:{HOSTILE}")

@@ -96,7 +96,7 @@ _DRAWN = """() => {
 
 
 def test_the_grid_shows_the_pass_rate_of_each_prompt_and_step(board: BoardPage) -> None:
-    board.open(run="long", page="prompts").settled()
+    board.go(run="long", page="prompts").settled()
     grid = drawn(board)
     assert grid["shape"] == [4, 4]
     # HoloViews stores the last lane first: an image begins at the bottom of its axis.
@@ -108,7 +108,7 @@ def test_the_grid_shows_the_pass_rate_of_each_prompt_and_step(board: BoardPage) 
 
 
 def test_a_tooltip_names_prompt_step_pass_rate_and_samples(board: BoardPage) -> None:
-    board.open(run="long", page="prompts").settled()
+    board.go(run="long", page="prompts").settled()
     grid = drawn(board)
     board.page.mouse.move(grid["x"][2], grid["y"][0])
     tip = board.page.locator(".bk-Tooltip").last
@@ -117,7 +117,7 @@ def test_a_tooltip_names_prompt_step_pass_rate_and_samples(board: BoardPage) -> 
 
 
 def test_a_click_on_the_grid_opens_the_history(board: BoardPage) -> None:
-    board.open(run="long", page="prompts").settled()
+    board.go(run="long", page="prompts").settled()
     grid = drawn(board)
     board.page.mouse.click(grid["x"][1], grid["y"][1])
     expect(board.page.locator(".rl-over-time-note")).to_contain_text("32 samples at 4 steps")
@@ -127,7 +127,7 @@ def test_a_click_on_the_grid_opens_the_history(board: BoardPage) -> None:
 
 
 def test_a_prompt_that_never_passes_is_found_in_at_most_three_clicks(board: BoardPage) -> None:
-    board.open(run="long").settled()
+    board.go(run="long").settled()
     board.page.locator(".rl-pages").get_by_role("tab", name="Prompts").click()  # 1
     expect(chosen(board, "never 1")).to_have_attribute("aria-selected", "true")
     expect(rows(board).locator(cells_of("prompt"))).to_have_text(["How is dead dead?"])
@@ -137,7 +137,7 @@ def test_a_prompt_that_never_passes_is_found_in_at_most_three_clicks(board: Boar
 
 
 def test_each_class_has_a_count_a_definition_and_its_list(board: BoardPage) -> None:
-    board.open(run="long", page="prompts").settled()
+    board.go(run="long", page="prompts").settled()
     for name, prompt in (("learnt 1", "learnt"), ("forgotten 1", "lost"), ("flickers 1", "flaky")):
         chosen(board, name).click()
         expect(rows(board).locator(cells_of("prompt"))).to_have_text([f"How is {prompt} {prompt}?"])
@@ -152,7 +152,7 @@ def test_each_class_has_a_count_a_definition_and_its_list(board: BoardPage) -> N
 
 
 def test_the_address_keeps_class_and_category(board: BoardPage) -> None:
-    board.open(run="long", page="prompts", **{"class": "all"}, category="lang=en").settled()
+    board.go(run="long", page="prompts", **{"class": "all"}, category="lang=en").settled()
     expect(rows(board)).to_have_count(3)
     assert drawn(board)["shape"] == [3, 4]
     select = board.page.locator(".rl-grid-head").get_by_label("Category")
@@ -163,7 +163,7 @@ def test_the_address_keeps_class_and_category(board: BoardPage) -> None:
 
 
 def test_waste_is_named_and_the_curriculum_is_a_file(board: BoardPage) -> None:
-    board.open(run="long", page="prompts").settled()
+    board.go(run="long", page="prompts").settled()
     foot = board.page.locator(".rl-grid-foot")
     # Of 16 groups, 12 have equal rewards: 24 of 32 tokens a step on average, and 4 GPUs for 90 s a step.
     expect(foot).to_contain_text("dead groups: 112 samples, 87.5%, 224 tokens, 0.35 GPU-hours")
@@ -181,7 +181,7 @@ def test_waste_is_named_and_the_curriculum_is_a_file(board: BoardPage) -> None:
 
 
 def test_a_part_of_the_grid_fills_the_view(board: BoardPage) -> None:
-    board.open(run="long", page="prompts").settled()
+    board.go(run="long", page="prompts").settled()
     grid = drawn(board)
     board.page.mouse.move(grid["x"][0], grid["y"][2] - 5)
     board.page.mouse.down()
@@ -198,14 +198,14 @@ def test_a_live_run_extends_the_grid(board: BoardPage, root: Path) -> None:
     (root / "live").mkdir()
     for step in (1, 2, 3):
         write_step(root / "live", step)
-    board.open(run="live", page="prompts").settled()
+    board.go(run="live", page="prompts").settled()
     assert drawn(board)["shape"] == [4, 3]
     write_step(root / "live", 4)
     board.until(lambda: drawn(board)["shape"] == [4, 4], "the new step is drawn")
 
 
 def test_an_empty_page_says_why(board: BoardPage) -> None:
-    board.open(run="short", page="prompts").settled()
+    board.go(run="short", page="prompts").settled()
     note = board.page.locator(".rl-courses-note")
     expect(note).to_contain_text("0 of 4 prompts were seen at 3 steps or more; at most at 2.")
     expect(chosen(board, "seldom 4")).to_be_visible()

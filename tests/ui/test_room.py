@@ -184,9 +184,9 @@ def test_the_sample_takes_the_whole_page_and_gives_it_back(board: BoardPage) -> 
 
 
 def test_the_line_between_grid_and_sample_moves_by_key_and_by_drag_and_is_remembered(
-    open_board: OpenBoard,
+    board: BoardPage,
 ) -> None:
-    board = open_board(run=RUN, step=3).settled(3)
+    board.go(run=RUN, step=3).settled(3)
     line, grid = board.page.get_by_role("separator"), board.page.locator(".rl-left")
 
     def width() -> float:
@@ -233,8 +233,8 @@ def test_the_window_is_named_by_findings_run_and_step(board: BoardPage) -> None:
     expect(board.page).to_have_title(f"{TIMED} · step 12")
 
 
-def test_a_tap_beside_the_runs_closes_them_on_a_phone(open_board: OpenBoard) -> None:
-    board = open_board(run=RUN, step=3).settled(3)
+def test_a_tap_beside_the_runs_closes_them_on_a_phone(board: BoardPage) -> None:
+    board.go(run=RUN, step=3).settled(3)
     resize(board, 390, 844)
     side = board.page.locator(".rl-side")
     expect(side).to_be_hidden()
@@ -244,6 +244,7 @@ def test_a_tap_beside_the_runs_closes_them_on_a_phone(open_board: OpenBoard) -> 
     expect(side).to_be_visible()
     board.page.mouse.click(370, 500)
     expect(side).to_be_hidden()
+    resize(board, 1440)
 
 
 #: What a reader sees of each control: open tabs, pressed buttons, and values of all fields.

@@ -49,8 +49,8 @@ def all_checked(board: BoardPage) -> BoardPage:
     return board
 
 
-def test_the_three_broken_runs_stand_on_top_and_one_click_opens_one(open_board: OpenBoard) -> None:
-    board = all_checked(open_board())
+def test_the_three_broken_runs_stand_on_top_and_one_click_opens_one(board: BoardPage) -> None:
+    all_checked(board.open())
     assert board.page.url.endswith("?page=table")
     wrong = board.page.locator(".line.run:is(.alarm, .unread)")
     expect(wrong).to_have_count(3)
@@ -66,8 +66,8 @@ def test_the_three_broken_runs_stand_on_top_and_one_click_opens_one(open_board: 
     expect(wrong).to_have_count(3)
 
 
-def test_chips_a_filter_and_the_order_narrow_down(open_board: OpenBoard) -> None:
-    board = all_checked(open_board(page="table"))
+def test_chips_a_filter_and_the_order_narrow_down(board: BoardPage) -> None:
+    all_checked(board.go(page="table"))
     count = board.page.locator(".rl-runs-table .count")
     expect(count).to_have_text(f"{COUNT} runs")
     board.page.get_by_role("button", name="cannot be read 1").click()

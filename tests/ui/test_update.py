@@ -49,7 +49,7 @@ def runs(root: Path) -> None:
     (root / "judged" / "run.json").write_text('{"algo": "grpo"}')
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["dark", pytest.param("light", marks=pytest.mark.slow)])
 def test_the_page_shows_what_carried_the_update(board: BoardPage, theme: str) -> None:
     board.open(run="tools", page="update", step=22, theme=theme)  # a theme is taken when a page loads
     page = board.page

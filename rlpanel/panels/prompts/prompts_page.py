@@ -461,13 +461,14 @@ class PromptsPage(Viewer):
                 "uid": self._snapshot.uids(grid.newest[prompts]),
             }
         )
+        # The rows come first: those of another run are not in this grid.
+        self.table.draw(frame)
         for column, hidden in (
             ("class", self._class in CLASSES),
             ("tokens", not grid.has_tokens),
             ("hours", not np.isfinite(costs.gpu_hours).any()),
         ):
             self.table.hide(column, hidden=hidden)
-        self.table.draw(frame)
         rule = grid.rule
         words = [
             tr(_WORDS[self._class]),

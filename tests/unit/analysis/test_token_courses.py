@@ -170,7 +170,7 @@ def test_the_token_that_grows_changed_most(tmp_path: Path) -> None:
         assert {row["token"] for row in token_trend(run.data, counts=True).rows} >= {"ĠWait"}
 
 
-@pytest.mark.parametrize("arrays", [True, False])
+@pytest.mark.parametrize("arrays", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_processes_count_what_one_process_counts(tmp_path: Path, arrays: bool) -> None:
     rows = lines()
     rows[3]["response_tokens"] = None

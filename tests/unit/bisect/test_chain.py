@@ -28,9 +28,15 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     return open_folder(made.write(tmp_path_factory.mktemp("errors") / "run")), made
 
 
-def test_a_chain_leads_from_the_failing_tool_to_the_reward(errors: Drawn) -> None:
+@pytest.fixture(scope="module")
+def found(errors: Drawn) -> Bisection:
+    """The chain of that run."""
     index, made = errors
-    found = bisected(index, bad=made.third + 4)
+    return bisected(index, bad=made.third + 4)
+
+
+def test_a_chain_leads_from_the_failing_tool_to_the_reward(errors: Drawn, found: Bisection) -> None:
+    _, made = errors
     assert found.state == "chain"
     first, target = found.links[0], found.links[-1]
     assert first.column == "failed_calls"
@@ -43,9 +49,9 @@ def test_a_chain_leads_from_the_failing_tool_to_the_reward(errors: Drawn) -> Non
     assert first.error > 0
 
 
-def test_links_name_samples_that_carry_them(errors: Drawn) -> None:
-    index, made = errors
-    first = bisected(index, bad=made.third + 4).links[0]
+def test_links_name_samples_that_carry_them(errors: Drawn, found: Bisection) -> None:
+    index, _ = errors
+    first = found.links[0]
     snapshot = index.view.snapshot
     rows = [snapshot.row(uid) for uid in first.uids]
     assert rows
@@ -53,17 +59,14 @@ def test_links_name_samples_that_carry_them(errors: Drawn) -> None:
     assert all(snapshot.metadata("step")[row] >= first.step for row in rows)
 
 
-def test_decoys_explain_nothing(errors: Drawn) -> None:
-    index, made = errors
-    found = bisected(index, bad=made.third + 4)
+def test_decoys_explain_nothing(errors: Drawn, found: Bisection) -> None:
+    _, made = errors
     decoys = {name for _, name in made.decoys}
     assert not decoys & {link.column for link in found.links}
     assert all(link.role != "follows" for link in found.also if link.column in decoys)
 
 
-def test_without_the_failing_samples_the_reward_is_as_before(errors: Drawn) -> None:
-    index, made = errors
-    found = bisected(index, bad=made.third + 4)
+def test_without_the_failing_samples_the_reward_is_as_before(found: Bisection) -> None:
     removal = found.removal
     assert removal is not None
     assert removal.names

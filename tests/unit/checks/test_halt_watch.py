@@ -62,10 +62,10 @@ def first_halt(
     return None
 
 
-@pytest.mark.parametrize("severity", ["alarm", "warning"])
 @pytest.mark.parametrize("run", ["healthy", "other_seed", "ppo_couplets"])
-def test_a_healthy_training_is_never_stopped(run: str, severity: str, tmp_path: Path) -> None:
-    assert first_halt(run, tmp_path / "run", HaltOn(severity), every=4) is None
+def test_a_healthy_training_is_never_stopped(run: str, tmp_path: Path) -> None:
+    """A warning stops it as well, so that neither kind was found."""
+    assert first_halt(run, tmp_path / "run", HaltOn("warning"), every=4) is None
 
 
 @pytest.mark.parametrize(("fault", "rule"), [("cached_tool", "tool_results"), ("null_part", "missing_parts")])

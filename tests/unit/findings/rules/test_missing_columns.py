@@ -20,7 +20,7 @@ from rlpanel.settings import FindingSettings
 #: Keys of a line → each with its value, as JSON.
 Row = dict[str, str]
 #: Samples of a step that are kept, of every second step, so that a run is read and checked in little time.
-MOST, EVERY = 8, 2
+MOST, EVERY = 4, 2
 #: Keys without which a line is no sample.
 REQUIRED = ("step", "prompt", "response")
 RECORDINGS = get_args(Recording)

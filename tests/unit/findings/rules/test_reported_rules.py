@@ -153,12 +153,18 @@ LARGER = {
 #: Rules that find their effect in the usual size only; all others find it in a quarter of the samples.
 USUAL = {*LARGER, "sum_changes"}
 QUARTER = {"steps": 24, "groups": 4}
+#: Of runs that must break nothing, the quarter is quick; the usual size could show smaller effects.
+both_sizes = pytest.mark.parametrize(
+    "usual", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["quarter", "usual"]
+)
 
 
-def look(folder: Path, kind: type[Breakage], **larger: float) -> tuple[Simulation, list[Finding]]:
-    """Write a small run of a kind; return it, and its findings with their symptoms."""
-    small = {"steps": 48, "groups": 8, "group_size": 4}
-    made = Simulation(Setup(**{**small, **kind.setup, **larger}), [1, *kind.__name__.encode()], kind)
+def look(
+    folder: Path, kind: type[Breakage], *, usual: bool = False, **larger: float
+) -> tuple[Simulation, list[Finding]]:
+    """Write a run of a kind, of the usual size or of a quarter; return it, and its findings with symptoms."""
+    sizes = {"steps": 48, "groups": 8, "group_size": 4} | ({} if usual else QUARTER)
+    made = Simulation(Setup(**{**sizes, **kind.setup, **larger}), [1, *kind.__name__.encode()], kind)
     made.write(folder)
     found = check_folder(folder)
     return made, [each for finding in found for each in (finding, *finding.symptoms)]
@@ -166,22 +172,18 @@ def look(folder: Path, kind: type[Breakage], **larger: float) -> tuple[Simulatio
 
 @pytest.mark.parametrize("rule", REPORTED)
 def test_a_rule_finds_what_a_report_describes_from_its_step_on(tmp_path: Path, rule: str) -> None:
-    kind = REPORTED[rule]
-    quarter = (
-        {} if rule in USUAL else {name: size for name, size in QUARTER.items() if name not in kind.setup}
-    )
-    assert_finds_from_its_step_on(tmp_path, rule, **(quarter | LARGER.get(rule, {})))
+    assert_finds_from_its_step_on(tmp_path, rule, usual=rule in USUAL, **LARGER.get(rule, {}))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", sorted(REPORTED.keys() - USUAL))
 def test_a_rule_finds_it_in_a_run_of_the_usual_size(tmp_path: Path, rule: str) -> None:
-    assert_finds_from_its_step_on(tmp_path, rule)
+    assert_finds_from_its_step_on(tmp_path, rule, usual=True)
 
 
-def assert_finds_from_its_step_on(tmp_path: Path, rule: str, **sizes: float) -> None:
+def assert_finds_from_its_step_on(tmp_path: Path, rule: str, *, usual: bool, **sizes: float) -> None:
     """Check the first finding of a rule in a run that breaks it."""
-    made, found = look(tmp_path / "run", REPORTED[rule], **sizes)
+    made, found = look(tmp_path / "run", REPORTED[rule], usual=usual, **sizes)
     (first,) = [each for each in found if each.rule == rule][:1]
     assert first.onset is not None
     assert abs(first.onset - made.step_of(made.onset)) <= REPORTED[rule].late
@@ -255,23 +257,25 @@ def test_a_phrase_that_is_rewarded_is_quoted_with_its_reward(tmp_path: Path) -> 
     assert "rewarded" in phrase.sentence
 
 
+@both_sizes
 @pytest.mark.parametrize("kind", [healthy.Plain, healthy.Agents, healthy.WarmUp])
-def test_a_healthy_run_breaks_none_of_them(tmp_path: Path, kind: type[Breakage]) -> None:
-    _, found = look(tmp_path / "run", kind)
+def test_a_healthy_run_breaks_none_of_them(tmp_path: Path, kind: type[Breakage], usual: bool) -> None:
+    _, found = look(tmp_path / "run", kind, usual=usual)
     assert [each.sentence for each in found if each.rule in REPORTED and each.severity != "info"] == []
 
 
+@both_sizes
 @pytest.mark.parametrize(
     "kind", [healthy.PlannedPenalty, healthy.Curriculum, healthy.OwnSources, outside_healthy.PenaltyAnneals]
 )
-def test_what_was_planned_is_an_info(tmp_path: Path, kind: type[Breakage]) -> None:
+def test_what_was_planned_is_an_info(tmp_path: Path, kind: type[Breakage], usual: bool) -> None:
     """A penalty that starts, harder data with labels, and a rank with its own source break nothing."""
-    _, found = look(tmp_path, kind)
+    _, found = look(tmp_path, kind, usual=usual or kind is healthy.Curriculum)
     assert [each.sentence for each in found if each.severity != "info"] == []
 
 
 def test_the_weights_before_and_now_are_named(tmp_path: Path) -> None:
-    _, found = look(tmp_path / "run", outside_kinds.WeightsIgnored)
+    _, found = look(tmp_path / "run", outside_kinds.WeightsIgnored, usual=True)
     (changed,) = [each for each in found if each.rule == "sum_changes"]
     assert "1 × rewards/accuracy + 0.1 × rewards/style" in changed.evidence[0]
     assert "1 × rewards/accuracy + 1 × rewards/style" in changed.evidence[1]
@@ -297,11 +301,12 @@ class SecondEpochOfSureAnswers(Breakage):
         sample.arrays["logprobs"] = -0.001 * self.draw.random(len(sample.tokens))
 
 
+@both_sizes
 @pytest.mark.parametrize("kind", [PartIsAdded, SecondEpochOfSureAnswers, healthy.PlannedPenalty])
 def test_new_parts_and_answers_that_a_sure_policy_gives_again_are_normal(
-    tmp_path: Path, kind: type[Breakage]
+    tmp_path: Path, kind: type[Breakage], usual: bool
 ) -> None:
-    _, found = look(tmp_path / "run", kind)
+    _, found = look(tmp_path / "run", kind, usual=usual)
     assert {each.rule for each in found} & {"sum_changes", "samples_again", "single_groups"} == set()
 
 
