@@ -125,10 +125,18 @@ class SharedTokens:
         return np.flatnonzero(found)
 
     @cached_property
-    def _owner(self) -> np.ndarray:
-        """Sample of the block that each token of `_outside` belongs to."""
-        ends = self._block.starts + self._block.counts
-        return np.searchsorted(ends, self._outside, side="right")
+    def _counts(self) -> np.ndarray:
+        """Number of the tokens of `_outside` of each sample, shape (n,)."""
+        bounds = np.append(self._block.starts, len(self._block))
+        return np.diff(np.searchsorted(self._outside, bounds))
+
+    def _totals_outside(self, values: np.ndarray) -> np.ndarray:
+        """Return sums over each sample's tokens of `_outside`, shape (n,)."""
+        found = np.zeros(len(self._counts))
+        if len(values):
+            has = self._counts > 0
+            found[has] = np.add.reduceat(values, (np.cumsum(self._counts) - self._counts)[has])
+        return found
 
     @cached_property
     def _ratio(self) -> np.ndarray:
@@ -158,8 +166,8 @@ class SharedTokens:
             return self._values[loss.key]
         found, clipped = np.ones(len(self._outside), self._block.weight.dtype), 0
         if loss.low is not None and loss.high is not None:
-            low = loss.low[self._block.samples][self._owner]
-            high = loss.high[self._block.samples][self._owner]
+            low = np.repeat(loss.low[self._block.samples], self._counts)
+            high = np.repeat(loss.high[self._block.samples], self._counts)
             is_changed = (self._ratio < low) | (self._ratio > high)
             clipped = int(np.count_nonzero(is_changed))
             inside = np.minimum(np.maximum(self._ratio, low), high) if loss.is_capped else self._ratio
@@ -184,7 +192,7 @@ class SharedTokens:
                     values = values * values
                 elif kind == "product":
                     values = values * self._first_outside
-                found = found + np.bincount(self._owner, values, len(found))
+                found = found + self._totals_outside(values)
             self._sums[kind, loss.key] = found
         return self._sums[kind, loss.key]
 

@@ -64,7 +64,8 @@ class PreparedLoss:
         self.rule = None if self._rule is None or self._rule[0].sequence else self._rule
         clip = (algorithm.clip, algorithm.epsilon, algorithm.epsilon_high, algorithm.dual_clip)
         of_ratio = (*clip, sign.astype(np.int8).tobytes()) if of_token else ()
-        self.key: tuple[Hashable, ...] = (of_ratio, self.rule)
+        of_engine = () if self.rule is None else (algorithm.correction, *self.rule[1:])
+        self.key: tuple[Hashable, ...] = (of_ratio, of_engine)
 
     @property
     def is_product(self) -> bool:
