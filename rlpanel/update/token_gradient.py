@@ -156,7 +156,10 @@ class PreparedLoss:
         d = block.reference_gap
         if self.algorithm.estimator == "k1":
             return np.ones_like(d)
-        return d if self.algorithm.estimator == "k2" else 1 - np.exp(np.clip(-d, -_MAX_LOG, _MAX_LOG))
+        if self.algorithm.estimator == "k2":
+            return d
+        ratio, bound = np.exp(np.clip(-d, -_MAX_LOG, _MAX_LOG)), self.algorithm.kl_bound
+        return np.where(ratio + d - 1 > bound, 0, 1 - ratio) if bound else 1 - ratio
 
 
 def _kept(batch: UpdateBatch, algorithm: UpdateAlgorithm, kept: np.ndarray | None) -> np.ndarray:

@@ -74,6 +74,17 @@ def test_the_kl_term_adds_the_slope_of_its_estimator(estimator: str) -> None:
     assert not np.allclose(found, pushes(case.batch, "grpo"))
 
 
+def test_a_kl_term_above_its_bound_has_no_gradient() -> None:
+    case = random_case(11)
+    case.reference[0] = case.new[0] + np.array([3.0, 2.0, *np.zeros(len(case.new[0]) - 2)])
+    case.masks[0][:2] = 1.0
+    bounded = pushes(case.batch, "grpo", beta=0.3, kl_bound=10.0)
+    free = pushes(case.batch, "grpo", beta=0.3)
+    # exp(3) − 3 − 1 = 16.1 is above 10, and exp(2) − 2 − 1 = 4.4 is not.
+    assert np.flatnonzero(bounded != free).tolist() == [0]
+    assert bounded[0] == pytest.approx(pushes(case.batch, "grpo")[0])
+
+
 def test_a_kl_penalty_in_the_reward_changes_the_advantages() -> None:
     case = random_case(5)
     gaps = [old - ref for old, ref in zip(case.old, case.reference, strict=True)]
