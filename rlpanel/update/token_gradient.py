@@ -66,15 +66,15 @@ class PreparedLoss:
         of_ratio = (*clip, sign.astype(np.int8).tobytes()) if of_token else ()
         of_engine = () if self.rule is None else (algorithm.correction, *self.rule[1:])
         self.key: tuple[Hashable, ...] = (of_ratio, of_engine)
+        #: Signed factor that all tokens of a sample share, shape (N,).
+        self.scale: np.ndarray = self._scale()
 
     @property
     def is_product(self) -> bool:
         """Whether pushes are products: not for advantages that differ within samples, or with a KL term."""
         return self.advantages.token is None and not self._has_kl
 
-    @cached_property
-    def scale(self) -> np.ndarray:
-        """Factor that all tokens of a sample share, shape (N,)."""
+    def _scale(self) -> np.ndarray:
         found = self._advantage * self._weight
         if self._sample_ratio is not None:
             found *= self._bounded(self._sample_ratio, np.sign(self._advantage))[0]
