@@ -211,14 +211,13 @@ def _array_start(line: bytes, keys: Sequence[bytes]) -> int | None:
     In a text, the quotes of a key would be escaped. So a key in quotes with a colon after it is a key: that
     of the line if the line holds it once.
     """
-    found = [key for key in keys if key in line]
+    found = [(start, len(key)) for key in keys if (start := line.find(key)) >= 0]
     if not found:
         return 0
-    start = line.find(found[0])
-    end = start + len(found[0])
-    if len(found) > 1 or line.find(found[0], end) >= 0:
+    start, size = found[0]
+    if len(found) > 1 or line.find(line[start : start + size], start + size) >= 0:
         return None
-    after = _COLON.match(line, end)
+    after = _COLON.match(line, start + size)
     return after.end() - 1 if after is not None else None
 
 
@@ -238,7 +237,7 @@ def _array_of_texts(line: bytes, start: int) -> list[str] | None:
         if end < 2:
             return None
         array = line[start:end]
-        if comma is not None and b'\\"' not in array and b"\\\\" not in array:
+        if comma is not None and (b"\\" not in array or not _ESCAPED.search(array)):
             listed = _between(array, comma[0])
             if listed is not None:
                 return listed
@@ -249,6 +248,8 @@ def _array_of_texts(line: bytes, start: int) -> list[str] | None:
 
 
 _COMMA = re.compile(rb'"\s*,\s*"')
+#: A quote or a backslash in a text.
+_ESCAPED = re.compile(rb'\\["\\]')
 
 
 def _between(array: bytes, comma: bytes) -> list[str] | None:

@@ -83,6 +83,8 @@ class UpdateAlgorithm:
         Where the KL term is: in the ``loss`` or in the ``reward``.
     estimator : str
         Estimator of the KL term in the loss.
+    kl_bound : float
+        Value of the estimator k3 above which a token's KL term has no gradient: 10 in verl; 0 for none.
     max_length : int
         Longest possible response of the averaging ``constant``; 0 takes the longest one of the batch.
     drop_flat : bool
@@ -110,6 +112,7 @@ class UpdateAlgorithm:
     beta: float = 0.0
     kl: Literal["loss", "reward"] = "loss"
     estimator: Estimator = "k3"
+    kl_bound: float = 0.0
     max_length: int = 0
     drop_flat: bool = False
     drop_truncated: bool = False
@@ -130,7 +133,8 @@ class UpdateAlgorithm:
             parts.append(f"ρ of a negative A up to {self.dual_clip:g}")
         if self.beta:
             text = KL_FORMULAS[self.estimator if self.kl == "loss" else "k1"]
-            parts.append(f"KL in the {self.kl}: {text}, β = {self.beta:g}")
+            bound = f", up to {self.kl_bound:g}" if self.kl_bound and self.estimator == "k3" else ""
+            parts.append(f"KL in the {self.kl}: {text}, β = {self.beta:g}{bound}")
         if self.correction:
             parts.append(f"times the weight of the correction {self.correction}")
         if self.drop_flat:
@@ -227,7 +231,10 @@ _ALIASES = {
     "reinforce_plus_plus_baseline": "reinforce++-baseline",
     "rf++": "reinforce++",
 }
-_POSITIVE = ("epsilon", "epsilon_high", "dual_clip", "beta", "max_length", "cap", "cap_low", "std_epsilon")
+_POSITIVE = (
+    *("epsilon", "epsilon_high", "dual_clip", "beta", "kl_bound", "max_length", "cap", "cap_low"),
+    "std_epsilon",
+)
 
 
 def algorithm_named(name: str, **constants: Any) -> UpdateAlgorithm:

@@ -23,33 +23,12 @@ import numpy as np
 
 from rlpanel.drift.corrections import Correction, bounded, correction_named
 from rlpanel.update.loss_algorithms import UpdateAlgorithm
+from rlpanel.update.shared_tokens import CommonBounds, SharedTokens
 from rlpanel.update.update_advantages import Advantages, advantages_of
 from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
 
 #: Bound of −d in exp(−d), as in verl.
 _MAX_LOG = 20.0
-
-
-@dataclass(frozen=True)
-class PushFactors:
-    """Pushes of a block's tokens as products; all of a sample have one sign.
-
-    Attributes
-    ----------
-    values : ndarray of float, shape (T,)
-        Of tokens, 0 outside of the loss.
-    scale : ndarray of float, shape (n,)
-        Of the block's samples.
-    clipped : int
-        Clipped tokens.
-    key : tuple
-        Losses with the same key have the same values in a block.
-    """
-
-    values: np.ndarray
-    scale: np.ndarray
-    clipped: int
-    key: tuple[Hashable, ...]
 
 
 class PreparedLoss:
@@ -72,19 +51,44 @@ class PreparedLoss:
         self._advantage = np.where(
             self.kept & np.isfinite(self.advantages.sample), self.advantages.sample, 0.0
         )
-        self._weight = np.where(self.kept, _averaging(batch, algorithm, self.kept), 0.0)
+        self._dtype = np.dtype(np.float64) if batch.new is None else batch.new.dtype
+        weight = np.where(self.kept, _averaging(batch, algorithm, self.kept), 0.0)
+        self._weight = weight.astype(self._dtype)
         self._rule: tuple[Correction, float, float] | None = None
         if algorithm.correction:
             self._rule = correction_named(algorithm.correction, algorithm.cap_low, algorithm.cap)
-        dtype = np.float64 if batch.new is None else batch.new.dtype
-        self._weight = self._weight.astype(dtype)
-        self._sign = np.sign(self._advantage).astype(dtype)
-        self._scale = (np.abs(self._advantage) * self._weight).astype(dtype)
-        # Signed ratios above this are clipped: ρ > 1 + ε_high for A > 0, and −ρ > −(1 − ε) for A < 0.
-        self._limit = self._limits(self._sign).astype(dtype)
-        # Losses with the same key clip the same tokens.
+        sign = np.sign(self._advantage)
+        of_token = batch.has_ratio and algorithm.ratio == "token"
+        self.low, self.high = self._bounds(sign) if of_token else (None, None)
+        self.is_capped = algorithm.clip == "cap"
+        self.rule = None if self._rule is None or self._rule[0].sequence else self._rule
         clip = (algorithm.clip, algorithm.epsilon, algorithm.epsilon_high, algorithm.dual_clip)
-        self._key = (*clip, self._sign.tobytes())
+        of_ratio = (*clip, sign.astype(np.int8).tobytes()) if of_token else ()
+        of_engine = () if self.rule is None else (algorithm.correction, *self.rule[1:])
+        self.key: tuple[Hashable, ...] = (of_ratio, of_engine)
+        #: Signed factor that all tokens of a sample share, shape (N,).
+        self.scale: np.ndarray = self._scale()
+
+    @property
+    def is_product(self) -> bool:
+        """Whether pushes are products: not for advantages that differ within samples, or with a KL term."""
+        return self.advantages.token is None and not self._has_kl
+
+    def _scale(self) -> np.ndarray:
+        found = self._advantage * self._weight
+        if self._sample_ratio is not None:
+            found *= self._bounded(self._sample_ratio, np.sign(self._advantage))[0]
+        if self._rule is not None and self.rule is None:
+            found *= _sequence_correction(self.batch, self._rule)
+        return found.astype(self._dtype)
+
+    @cached_property
+    def clipped_tokens(self) -> np.ndarray:
+        """Tokens of each sample that are clipped with their sequence, shape (N,)."""
+        if self._sample_ratio is None:
+            return np.zeros(len(self.batch))
+        outside = self._bounded(self._sample_ratio, np.sign(self._advantage))[1]
+        return np.where(outside, self.batch.trained, 0.0)
 
     @cached_property
     def _sample_ratio(self) -> np.ndarray | None:
@@ -94,51 +98,21 @@ class PreparedLoss:
         log = self.batch.log_ratio_sums
         if self.algorithm.ratio == "sequence mean":
             log = log / np.maximum(self.batch.trained, 1)
-        return np.asarray(np.exp(np.clip(log, -_MAX_LOG, _MAX_LOG)).astype(self._scale.dtype))
+        return np.asarray(np.exp(np.clip(log, -_MAX_LOG, _MAX_LOG)).astype(self._dtype))
 
     def push(self, block: TokenBlock) -> tuple[np.ndarray, int]:
         """Return the push of each token of a block, shape (T,), and the number of clipped ones."""
-        factors = self.factors(block)
-        if factors is not None:
-            return factors.values * block.each_of_block(factors.scale), factors.clipped
+        if self.is_product:
+            shared = SharedTokens(block, CommonBounds.of([self]))
+            return shared.push(self), shared.clipped(self)
         found, clipped = self._by_token(block)
-        if self._rule is not None:
-            found *= _correction_weight(block, self._rule)
+        if self.rule is not None:
+            found *= bounded(self.rule[0], block.engine_gap, *self.rule[1:]).weight
+        elif self._rule is not None:
+            found *= block.each(_sequence_correction(self.batch, self._rule))
         if self._has_kl:
             found -= self.algorithm.beta * block.each(self._weight) * self._kl(block) * block.weight
         return found, clipped
-
-    def factors(self, block: TokenBlock) -> PushFactors | None:
-        """Return the pushes of a block as products of values of tokens and of samples.
-
-        None if they are no such products: for advantages that differ within samples, and with a KL term.
-        """
-        if self.advantages.token is not None or self._has_kl:
-            return None
-        scale = (self._scale * self._sign)[block.samples]
-        key: tuple[Hashable, ...] = ()
-        values, clipped = block.weight, 0
-        if self._sample_ratio is not None:
-            # One value of the sequence holds for all of its tokens.
-            ratio = self._sample_ratio[block.samples]
-            sign, limit = self._sign[block.samples], self._limit[block.samples]
-            of_sample, outside = self._bounded(ratio, sign, limit)
-            scale = of_sample * self._scale[block.samples]
-            clipped = int(self.batch.trained[block.samples][outside].sum())
-        elif self.batch.has_ratio and self.algorithm.ratio != "one":
-            key, scale = self._key, self._scale[block.samples]
-            if key not in block.bounded:
-                bounds, outside = self._bounded(block.ratio, block.each(self._sign), block.each(self._limit))
-                bounds *= block.weight
-                outside &= block.mask
-                block.bounded[key] = bounds, int(np.count_nonzero(outside))
-            values, clipped = block.bounded[key]
-        if self._rule is not None:
-            key = (*key, self._rule)
-            if key not in block.bounded:
-                block.bounded[key] = values * _correction_weight(block, self._rule), clipped
-            values = block.bounded[key][0]
-        return PushFactors(values, scale, clipped, key)
 
     @cached_property
     def _has_kl(self) -> bool:
@@ -155,38 +129,37 @@ class PreparedLoss:
         if not self.batch.has_ratio or self.algorithm.ratio == "one":
             return scale * sign, 0
         ratio = block.ratio if self._sample_ratio is None else block.each(self._sample_ratio)
-        values, outside = self._bounded(ratio, sign, self._limits(sign))
-        return values * scale, int(np.count_nonzero(outside & (scale > 0)))
+        values, outside = self._bounded(ratio, sign)
+        return values * sign * scale, int(np.count_nonzero(outside & (scale > 0)))
 
-    def _limits(self, sign: np.ndarray) -> np.ndarray:
-        """Return the signed ratio above which clipping takes the gradient; none without an advantage."""
-        limit = np.where(sign > 0, 1 + self.algorithm.epsilon_high, self.algorithm.epsilon - 1)
-        return np.where(sign == 0, np.inf, limit)
+    def _bounds(self, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds of the ratios of tokens or samples by the sign of their advantage."""
+        used, constants = sign != 0, self.algorithm
+        low, high = np.full(len(sign), -np.inf), np.full(len(sign), np.inf)
+        if constants.clip == "cap":
+            low[used], high[used] = max(1 - constants.epsilon, 0.0), 1 + constants.epsilon_high
+        elif constants.clip == "zero":
+            high[sign > 0] = 1 + constants.epsilon_high
+            low[sign < 0] = 1 - constants.epsilon
+            high[sign < 0] = constants.dual_clip or np.inf
+        return low.astype(self._dtype), high.astype(self._dtype)
 
-    def _bounded(
-        self, ratio: np.ndarray, sign: np.ndarray, limit: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return signed ratios as the gradient has them, and the mask of those that are clipped."""
-        if self.algorithm.clip == "cap":
-            values = np.clip(ratio, max(1 - self.algorithm.epsilon, 0.0), 1 + self.algorithm.epsilon_high)
-            outside = (values != ratio) & (sign != 0)
-            values *= sign
-            return values, outside
-        signed = ratio * sign
-        if self.algorithm.clip == "none":
-            return signed, np.zeros(len(signed), bool)
-        outside = signed > limit
-        if self.algorithm.dual_clip:
-            outside |= signed < -self.algorithm.dual_clip
-        np.putmask(signed, outside, 0)
-        return signed, outside
+    def _bounded(self, ratio: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ratios as the gradient has them, and the mask of those that are clipped."""
+        low, high = self._bounds(sign)
+        outside = (ratio < low) | (ratio > high)
+        bounds = np.minimum(np.maximum(ratio, low), high) if self.is_capped else 0
+        return np.where(outside, bounds, ratio), outside
 
     def _kl(self, block: TokenBlock) -> np.ndarray:
         """Return the derivative of the KL estimator by the logprob."""
         d = block.reference_gap
         if self.algorithm.estimator == "k1":
             return np.ones_like(d)
-        return d if self.algorithm.estimator == "k2" else 1 - np.exp(np.clip(-d, -_MAX_LOG, _MAX_LOG))
+        if self.algorithm.estimator == "k2":
+            return d
+        ratio, bound = np.exp(np.clip(-d, -_MAX_LOG, _MAX_LOG)), self.algorithm.kl_bound
+        return np.where(ratio + d - 1 > bound, 0, 1 - ratio) if bound else 1 - ratio
 
 
 def _kept(batch: UpdateBatch, algorithm: UpdateAlgorithm, kept: np.ndarray | None) -> np.ndarray:
@@ -210,14 +183,12 @@ def _averaging(batch: UpdateBatch, algorithm: UpdateAlgorithm, kept: np.ndarray)
     return ones / (sequences * longest)
 
 
-def _correction_weight(block: TokenBlock, rule: tuple[Correction, float, float]) -> np.ndarray:
+def _sequence_correction(batch: UpdateBatch, rule: tuple[Correction, float, float]) -> np.ndarray:
+    """Return the weight of each sample by the ratio of its sequence to the engine, shape (N,)."""
     declared, low, high = rule
-    if not declared.sequence:
-        return bounded(declared, block.engine_gap, low, high).weight
-    batch = block.batch
     log = batch.engine_gap_sums
     log = log / np.maximum(batch.trained, 1) if declared.sequence == "mean" else log
-    return block.each(bounded(declared, log, low, high).weight)
+    return bounded(declared, log, low, high).weight
 
 
 @dataclass(frozen=True)
@@ -265,48 +236,30 @@ def loss_totals(
         Is called with each block and the pushes of the first loss.
     """
     sums = [_Sums() for _ in losses]
+    common = CommonBounds.of([loss for loss in losses if loss.is_product])
     for block in batch.blocks():
-        shared = _BlockSums(block)
-        first: np.ndarray | None = None
+        shared, first = SharedTokens(block, common), None
         for loss, found in zip(losses, sums, strict=True):
-            factors = loss.factors(block)
-            if factors is None or first is None:
+            if loss.is_product:
+                if first is None:
+                    shared.first = first = shared.push(loss)
+                net = shared.totals(loss)
+                clipped = shared.clipped(loss) + int(loss.clipped_tokens[block.samples].sum())
+                found.add(net, np.abs(net), clipped)
+                if len(losses) > 1:
+                    found.square += shared.squares(loss)
+                    found.product += shared.products(loss)
+            else:
                 push, clipped = loss.push(block)
-                shared.first = first = push if first is None else first
+                if first is None:
+                    shared.first = first = push
                 found.add(block.totals(push), block.totals(np.abs(push)), clipped)
                 # A product by BLAS starts threads that wait for one another.
-                square = float(np.einsum("i,i", push, push))
-                found.square += square
-                found.product += square if push is first else float(np.einsum("i,i", push, first))
-            else:
-                net, square_of, product_of = shared.of(factors)
-                net = net * factors.scale
-                found.add(net, np.abs(net), factors.clipped)
-                found.square += float((square_of * np.square(factors.scale, dtype=np.float64)).sum())
-                found.product += float((product_of * factors.scale).sum())
+                found.square += float(np.einsum("i,i", push, push))
+                found.product += float(np.einsum("i,i", push, first))
         if each_block is not None and first is not None:
             each_block(block, first)
     return [found.totals() for found in sums]
-
-
-class _BlockSums:
-    """Sums over each sample's tokens of a block, which losses with the same values share."""
-
-    def __init__(self, block: TokenBlock) -> None:
-        self.first = np.empty(0)
-        self._block = block
-        self._known: dict[Hashable, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-
-    def of(self, factors: PushFactors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return sums of values, of their squares and of their products with the first pushes, shape (n,)."""
-        if factors.key not in self._known:
-            each, values = self._block.totals, factors.values
-            if factors.key:
-                self._known[factors.key] = each(values), each(values * values), each(values * self.first)
-            else:  # the mask, which is its own square
-                tokens = self._block.batch.trained[self._block.samples]
-                self._known[factors.key] = tokens, tokens, each(self.first)
-        return self._known[factors.key]
 
 
 class _Sums:

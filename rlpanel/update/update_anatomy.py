@@ -10,7 +10,7 @@ other contexts differ, so this is an estimate of what they cancel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -26,8 +26,6 @@ from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
 _EDGES = np.array([0, 16, 64, 256, 1024, 4096, 16384, 65536, 262144])
 #: Turns that have a row of their own; later ones share the last row.
 _MAX_TURNS = 64
-#: Tokens that are counted at a time.
-_CHUNK = 1 << 18
 #: Most phrases if there is no other limit.
 _MOST_PHRASES = 50
 #: Marks of spaces in tokens of usual tokenizers.
@@ -310,16 +308,7 @@ def _of_tokens(
     if batch.token is None:
         return [], float("nan")
     size = len(batch.tokens) + 1
-    weight, net, tokens, left = _sums_by_text(batch, pushes, size)
-    change = np.zeros(size)
-    for chunk in _chunks(batch.size):
-        if batch.new is None or batch.old is None:
-            break
-        moved = batch.new[chunk] - batch.old[chunk]
-        moved *= batch.mask[chunk]
-        if not np.isfinite(moved.sum()):
-            moved[~np.isfinite(moved)] = 0
-        change += np.bincount(_codes(batch, chunk), moved, size)
+    weight, net, tokens, change, left = _sums_by_text(batch, pushes, size)
     order = 1 + np.argsort(-weight[1:], kind="stable")
     order = order[tokens[order] > 0][:limit]
     samples = _samples_with(batch, order)
@@ -360,67 +349,64 @@ def _of_phrases(
     return rows, searched
 
 
-def _codes(batch: UpdateBatch, part: slice) -> np.ndarray:
-    """Return the codes of tokens plus 1: 0 is a token without a text."""
-    assert batch.token is not None
-    code = batch.token[part].astype(np.intp)
-    code += 1
-    return code
-
-
 def _sums_by_text(
     batch: UpdateBatch, pushes: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return sums by code of absolute pushes, pushes and tokens in the loss, and what is not cancelled.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    """Return sums by code, and what is not cancelled; a code is the token plus 1, 0 for one without a text.
 
-    That is the sum over groups and codes of the absolute value of each one's pushes, of known texts.
+    The sums are of absolute pushes, of pushes, of tokens in the loss and of their logprobs' changes. What is
+    not cancelled is the sum over groups and known codes of the absolute value of each one's pushes.
     """
+    assert batch.token is not None
     ends = np.concatenate([np.flatnonzero(np.diff(batch.group)) + 1, [len(batch)]])
-    up, down, tokens, left, first = np.zeros(size), np.zeros(size), np.zeros(size), 0.0, 0
+    up, down, change = (np.zeros(size) for _ in range(3))
+    tokens, left, first = np.zeros(size, np.int64), 0.0, 0
     for end in ends.tolist():
         part = slice(int(batch.starts[first]), int(batch.starts[end]))
         first = end
-        push, code = pushes[part], _codes(batch, part)
         # Tokens outside of the loss have no push: as tokens without a text, they count nowhere.
-        code *= batch.mask[part]
-        at, count = code, size
+        at, count, push = np.add(batch.token[part], 1, dtype=np.intp), size, pushes[part]
+        at *= batch.mask[part]
         present: np.ndarray | slice = slice(None)
         known: np.ndarray | slice = slice(1, None)
-        if len(code) < size // 8:
-            codes, at = np.unique(code, return_inverse=True)
+        if len(at) < size // 8:
+            codes, at = np.unique(at, return_inverse=True)
             count, present, known = len(codes), codes, codes > 0
         tokens[present] += np.bincount(at, minlength=count)
+        if batch.new is not None and batch.old is not None:
+            moved = batch.new[part] - batch.old[part]
+            if not np.isfinite(moved[batch.mask[part]]).all():
+                moved[~np.isfinite(moved)] = 0
+            change[present] += np.bincount(at, moved, count)
         if not push.any():
             continue
         # Pushes up in the first half of the sums, and down in the second one.
-        sums = np.bincount(at + count * (push < 0), push, 2 * count)
+        np.add(at, count, out=at, where=push < 0)
+        sums = np.bincount(at, push, 2 * count)
         raised, lowered = sums[:count], sums[count:]
         up[present] += raised
         down[present] += lowered
-        both = raised + lowered
-        left += float(np.abs(both[known]).sum())
-    return up - down, up + down, tokens, left
+        raised += lowered
+        left += float(np.abs(raised[known]).sum())
+    return up - down, up + down, tokens, change, left
 
 
 def _samples_with(batch: UpdateBatch, codes: np.ndarray) -> np.ndarray:
     """Return the number of samples with a token in the loss of each code, which is the token plus 1."""
     assert batch.token is not None
-    place = np.full(len(batch.tokens) + 1, -1, np.int32)
-    place[codes] = np.arange(len(codes))
+    # A token without a text, -1, takes the last place.
+    place, is_wanted = np.zeros(len(batch.tokens) + 1, np.intp), np.zeros(len(batch.tokens) + 1, bool)
+    place[codes - 1], is_wanted[codes - 1] = np.arange(len(codes)), True
     found = np.zeros(len(codes), np.int64)
     for block in batch.blocks():
-        at = place[batch.token[block.tokens] + 1]
-        wanted = np.flatnonzero((at >= 0) & block.mask)
+        token = batch.token[block.tokens]
+        wanted = np.flatnonzero(is_wanted[token] & block.mask)
         if len(wanted):
             owner = np.searchsorted(block.starts, wanted, side="right") - 1
             pairs = np.zeros((len(block.counts), len(codes)), bool)
-            pairs[owner, at[wanted]] = True
+            pairs[owner, place[token[wanted]]] = True
             found += pairs.sum(axis=0)
     return found
-
-
-def _chunks(size: int) -> Iterator[slice]:
-    return (slice(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK))
 
 
 @lru_cache(1 << 18)

@@ -40,6 +40,32 @@ def load(file: str, *names: str, **given: Any) -> SimpleNamespace:
     return SimpleNamespace(**{name.rpartition(".")[2]: space[name.rpartition(".")[2]] for name in names})
 
 
+def load_branch(file: str, name: str, words: str, arguments: str, result: str, **given: Any) -> Any:
+    """Return a function of the smallest ``if`` statement of a method with some words.
+
+    Parameters
+    ----------
+    file, name : str
+        See `load`.
+    words : str
+    arguments : str
+        Names that the statement reads, separated by commas: the function's arguments.
+    result : str
+        Name that the statement sets: the function's result.
+    **given
+        Further names that it uses.
+    """
+    [method] = _find(file, [name]).values()
+    found = [each for each in ast.walk(method) if isinstance(each, ast.If) and words in ast.unparse(each)]
+    smallest = min(found, key=lambda each: len(ast.unparse(each)), default=None)
+    if smallest is None:
+        raise MissingWriter(f"{name} in {file} of this release has no branch with {words!r}")
+    [made] = ast.parse(f"def branch({arguments}):\n    return {result}").body
+    assert isinstance(made, ast.FunctionDef)
+    made.body.insert(0, smallest)
+    return _execute(file, [ast.fix_missing_locations(made)], given)["branch"]
+
+
 def load_class(file: str, name: str, *methods: str, base: type = object, **given: Any) -> type:
     """Return a class with some methods of a source file's class, on another base; see `load`."""
     found = _find(file, [f"{name}.{method}" for method in methods])

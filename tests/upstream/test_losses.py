@@ -13,9 +13,17 @@ from rlpanel.update.token_gradient import PreparedLoss
 from rlpanel.update.update_batch import UpdateBatch
 from tests.upstream.process import run_once
 
-#: verl clips the ratio of a negative advantage at 3, and adds 1e-6 to a deviation.
-_VERL = {"dual_clip": 3.0, "std_epsilon": 1e-6}
+#: verl clips the ratio of a negative advantage at 3, adds 1e-6 to a deviation, and clips k3 at 10.
+_VERL = {"dual_clip": 3.0, "std_epsilon": 1e-6, "kl_bound": 10.0}
 _TOKENS = {"ratio": "token", "averaging": "token-mean"}
+
+
+def _corrections(constants: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+    by_sequence = ("sequence_truncate", "sequence_mask")
+    found = {name: (name, constants) for name in ("tis", "mis", "icepop")}
+    return found | {name: ("grpo", {**constants, "correction": name}) for name in by_sequence}
+
+
 #: Case of a trainer → algorithm and its constants.
 CASES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "verl": {
@@ -28,8 +36,7 @@ CASES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "dapo": ("dapo", _VERL),
         "gspo": ("gspo", {"std_epsilon": 1e-6}),
         "cispo": ("cispo", {"std_epsilon": 1e-6}),
-        "tis": ("tis", _VERL),
-        "icepop": ("icepop", _VERL),
+        **_corrections(_VERL),
         **{
             f"grpo {name}": ("grpo", {**_VERL, "beta": 0.3, "estimator": name}) for name in ("k1", "k2", "k3")
         },
@@ -43,9 +50,15 @@ CASES: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "gspo": ("gspo", {}),
         "cispo": ("cispo", {}),
         "dapo": ("dapo", {"drop_flat": False, "drop_truncated": False}),
-        "tis": ("tis", {}),
+        **_corrections({}),
     },
 }
+#: Cases that are spread over processes and micro-batches: the loss of the whole batch.
+for _cases, _names in (
+    ("verl", ("grpo", "dr_grpo", "reinforce++", "dapo", "gspo", "cispo")),
+    ("trl", ("grpo", "grpo kl", "dr_grpo", "rloo", "gspo", "cispo", "dapo")),
+):
+    CASES[_cases] |= {f"{name}, processes": CASES[_cases][name] for name in _names}
 
 
 @pytest.fixture(scope="session")

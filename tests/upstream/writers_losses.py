@@ -3,11 +3,15 @@
 Runs with the Python of the training environment. Batches are random and ragged, with holes in their masks,
 groups of several sizes and equal rewards. Each file holds a batch as flat arrays, and for each case the
 negative slope of the loss by each logprob.
+
+Cases with "processes" call a loss as the trainer does: each of two processes has two micro-batches, whose
+gradients are summed, and the processes' gradients are averaged. Groups lie across processes.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -18,10 +22,12 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
-from tests.upstream.sources import load
+from tests.upstream.sources import load, load_branch
 
 #: Batches of each trainer.
 BATCHES = 200
+#: Processes, and micro-batches of each.
+PROCESSES, MICRO_BATCHES = 2, 2
 _ALGOS = "verl/trainer/ppo/core_algos.py"
 
 
@@ -31,6 +37,8 @@ class Batch:
     def __init__(self, seed: int) -> None:
         r = np.random.default_rng(seed)
         sizes = r.integers(2, 6, r.integers(2, 6)).tolist()
+        # The trainers give each micro-batch the same number of samples.
+        sizes[-1] += -sum(sizes) % (PROCESSES * MICRO_BATCHES)
         self.group = np.repeat(np.arange(len(sizes)), sizes)
         self.counts = r.integers(1, 30, len(self.group))
         width, rows = int(self.counts.max()), len(self.counts)
@@ -50,6 +58,12 @@ class Batch:
         self.token_rewards = torch.zeros_like(self.old)
         last = width - 1 - mask[:, ::-1].argmax(axis=1)
         self.token_rewards[np.arange(rows), last] = self.reward
+
+    def micro_batches(self, kept: torch.Tensor | None = None) -> list[torch.Tensor]:
+        """Return the rows of each process's micro-batches; groups lie across processes."""
+        rows = torch.arange(len(self.counts)) if kept is None else torch.nonzero(kept)[:, 0]
+        parts = [rows[at :: PROCESSES * MICRO_BATCHES] for at in range(PROCESSES * MICRO_BATCHES)]
+        return [part for part in parts if len(part)]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the batch as flat arrays."""
@@ -146,6 +160,24 @@ def verl(folder: Path) -> None:
             loss: torch.Tensor = vanilla(*rows, advantages, b.mask, mode, config, **more)[0]
             return loss
 
+        def spread(
+            policy: Any, advantages: torch.Tensor, mode: str, kept: torch.Tensor | None = None, **options: Any
+        ) -> torch.Tensor:
+            """Return the loss whose gradient is that of all processes, see ``ppo_loss`` of verl."""
+            chosen = torch.ones(len(b.counts), dtype=torch.bool) if kept is None else kept
+            counts = {
+                "dp_size": PROCESSES,
+                "batch_num_tokens": b.mask[chosen].sum(),
+                "global_batch_size": int(chosen.sum()),
+                "loss_scale_factor": 64,
+            }
+            config = _config(global_batch_info=counts, **options)
+            found = [
+                policy(b.old[part], b.new[part], advantages[part], b.mask[part], mode, config)[0]
+                for part in b.micro_batches(kept)
+            ]
+            return torch.stack([(b.new * 0).sum(), *found]).sum() / PROCESSES
+
         flat = np.array([b.reward[b.group == g].unique().numel() == 1 for g in b.group])
         kept = torch.tensor(~flat & ~b.truncated)
         shown = [each[kept] for each in (b.old, b.new, grpo, b.mask)]
@@ -165,8 +197,26 @@ def verl(folder: Path) -> None:
                 *rows, grpo, b.mask, "token-mean", _config(clip_ratio_low=1.0, clip_ratio_high=0.28)
             )[0],
         }
-        for name, bound in (("tis", "2.0"), ("icepop", "0.5_5.0")):
-            weights = helper.compute_rollout_correction_weights(b.old - b.engine, b.mask, "token", bound)[0]
+        gspo, cispo = algos.compute_policy_loss_gspo, algos.compute_policy_loss_cispo
+        capped = {"clip_ratio_low": 1.0, "clip_ratio_high": 0.28}
+        ranges = {"clip_ratio_low": 3e-4, "clip_ratio_high": 4e-4}
+        found |= {
+            "grpo, processes": spread(vanilla, grpo, "seq-mean-token-mean"),
+            "dr_grpo, processes": spread(vanilla, mean, "seq-mean-token-sum-norm"),
+            "reinforce++, processes": spread(vanilla, plus, "token-mean"),
+            "dapo, processes": spread(vanilla, grpo, "token-mean", kept, clip_ratio_high=0.28),
+            "gspo, processes": spread(gspo, grpo, "seq-mean-token-mean", **ranges),
+            "cispo, processes": spread(cispo, grpo, "token-mean", **capped),
+        }
+        # A mask below and above is IcePop's; without the lower bound it is MIS.
+        for name, level, bound in (
+            ("tis", "token", "2.0"),
+            ("icepop", "token", "0.5_5.0"),
+            ("mis", "token", "1e-12_3.0"),
+            ("sequence_truncate", "sequence", "3.0"),
+            ("sequence_mask", "sequence", "1e-12_3.0"),
+        ):
+            weights = helper.compute_rollout_correction_weights(b.old - b.engine, b.mask, level, bound)[0]
             found[name] = pg(grpo, "seq-mean-token-mean", rollout_is_weights=weights)
         for name in ("k1", "k2", "k3"):
             term = algos.agg_loss(algos.kl_penalty(b.new, b.reference, name), b.mask, "seq-mean-token-mean")
@@ -180,9 +230,10 @@ def verl(folder: Path) -> None:
 
 
 class _Accelerator:
-    """One process."""
+    """One of some processes; what it gathers is for metrics only."""
 
-    num_processes = 1
+    def __init__(self, processes: int) -> None:
+        self.num_processes = processes
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
         return values
@@ -196,6 +247,12 @@ def trl(folder: Path) -> None:
     given = {"torch": torch, "nanmin": torch.min, "nanmax": torch.max}
     grpo_loss = load("trl/trainer/grpo_trainer.py", "GRPOTrainer._compute_loss", **given)._compute_loss
     rloo_loss = load("trl/trainer/rloo_trainer.py", "RLOOTrainer._compute_loss", **given)._compute_loss
+    correct = load_branch(
+        "trl/trainer/grpo_trainer.py", "GRPOTrainer._generate_and_score_completions",
+        "per_token_logps_diff = (old_per_token_logps - sampling_per_token_logps)",
+        "self, old_per_token_logps, sampling_per_token_logps, completion_mask, tool_mask",
+        "vllm_importance_sampling_ratio", torch=torch, math=math,
+    )  # fmt: skip
 
     def losses(b: Batch) -> dict[str, torch.Tensor]:
         grpo, mean, rloo = (torch.zeros_like(b.reward) for _ in range(3))
@@ -206,42 +263,80 @@ def trl(folder: Path) -> None:
             grpo[members] = mean[members] / (reward.std() + 1e-4)
             rloo[members] = reward - (reward.sum() - reward) / (len(reward) - 1)
 
-        def loss(kind: str, advantages: torch.Tensor, level: str = "token", **options: Any) -> torch.Tensor:
-            values = lambda *_, **__: (b.new, torch.zeros_like(b.new), None)  # noqa: E731
+        def loss(
+            kind: str,
+            advantages: torch.Tensor,
+            level: str = "token",
+            rows: torch.Tensor | slice = slice(None),
+            processes: int = 1,
+            ratio: torch.Tensor | None = None,
+            **options: Any,
+        ) -> torch.Tensor:
+            new, mask = b.new[rows], b.mask[rows]
+            values = lambda *_, **__: (new, torch.zeros_like(new), None)  # noqa: E731
+            micro_batches = MICRO_BATCHES if processes > 1 else 1
             trainer = SimpleNamespace(
                 loss_type=kind, importance_sampling_level=level, top_entropy_quantile=1.0,
                 off_policy_mask_threshold=None, beta=0.0, epsilon_low=0.2, epsilon_high=0.2,
-                max_completion_length=64,
-                use_vllm=False, vllm_importance_sampling_correction=False, aux_loss_enabled=False,
-                current_gradient_accumulation_steps=1, _entropy_bonus_enabled=False,
-                _get_per_token_logps_and_entropies=values, accelerator=_Accelerator(),
-                args=SimpleNamespace(use_bias_correction_kl=False, delta=None, steps_per_generation=1),
+                max_completion_length=64, use_vllm=ratio is not None,
+                vllm_importance_sampling_correction=ratio is not None, aux_loss_enabled=False,
+                current_gradient_accumulation_steps=micro_batches, _entropy_bonus_enabled=False,
+                _get_per_token_logps_and_entropies=values, accelerator=_Accelerator(processes),
+                args=SimpleNamespace(
+                    use_bias_correction_kl=False, delta=None, steps_per_generation=micro_batches
+                ),
                 model=SimpleNamespace(training=True), _metrics={"train": defaultdict(list)},
             )  # fmt: skip
             trainer.__dict__.update(options)
-            ids = torch.zeros(b.old.shape, dtype=torch.long)
+            ids = torch.zeros(new.shape, dtype=torch.long)
             inputs = {
                 "prompt_ids": ids[:, :1], "prompt_mask": ids[:, :1], "completion_ids": ids,
-                "advantages": advantages,
-                "completion_mask": b.mask, "old_per_token_logps": b.old, "ref_per_token_logps": b.reference,
-                "num_items_in_batch": b.mask.sum(), "old_logps": (b.old * b.mask).sum(1),
-                "importance_sampling_ratio": torch.exp(b.old - b.engine).clamp(max=2.0),
+                "advantages": advantages[rows], "completion_mask": mask,
+                "old_per_token_logps": b.old[rows], "ref_per_token_logps": b.reference[rows],
+                "num_items_in_batch": b.mask.sum(), "old_logps": (b.old[rows] * mask).sum(1),
+                "importance_sampling_ratio": ratio,
             }  # fmt: skip
             chosen = rloo_loss if kind == "rloo" else grpo_loss
             found: torch.Tensor = chosen(trainer, SimpleNamespace(training=True), inputs)
             return found
 
-        vllm = {"use_vllm": True, "vllm_importance_sampling_correction": True}
+        def spread(kind: str, *rest: Any, **options: Any) -> torch.Tensor:
+            """Return the loss whose gradient is that of all processes, which DDP averages."""
+            parts = [
+                loss(kind, *rest, rows=rows, processes=PROCESSES, **options) for rows in b.micro_batches()
+            ]
+            # transformers' Trainer divides the loss of TRL's RLOO by the number of micro-batches.
+            return torch.stack(parts).sum() / PROCESSES / (MICRO_BATCHES if kind == "rloo" else 1)
+
+        def corrected(mode: str, least: float | None, most: float) -> torch.Tensor:
+            options = SimpleNamespace(
+                use_vllm=True, vllm_importance_sampling_correction=True, vllm_importance_sampling_mode=mode,
+                vllm_importance_sampling_clip_min=least, vllm_importance_sampling_clip_max=most,
+            )  # fmt: skip
+            return loss("grpo", grpo, ratio=correct(options, b.old, b.engine, b.mask, None))
+
+        narrow = {"epsilon_low": 3e-4, "epsilon_high": 4e-4}
         return {
             "grpo": loss("grpo", grpo),
             "grpo kl": loss("grpo", grpo, beta=0.3),
             "grpo token-mean": loss("bnpo", grpo),
             "dr_grpo": loss("dr_grpo", mean),
             "rloo": loss("rloo", rloo),
-            "gspo": loss("grpo", grpo, "sequence", epsilon_low=3e-4, epsilon_high=4e-4),
+            "gspo": loss("grpo", grpo, "sequence", **narrow),
             "cispo": loss("cispo", grpo, epsilon_high=1.28),
             "dapo": loss("dapo", grpo, epsilon_high=0.28),
-            "tis": loss("grpo", grpo, **vllm),
+            "grpo, processes": spread("grpo", grpo),
+            "grpo kl, processes": spread("grpo", grpo, beta=0.3),
+            "dr_grpo, processes": spread("dr_grpo", mean),
+            "rloo, processes": spread("rloo", rloo),
+            "gspo, processes": spread("grpo", grpo, "sequence", **narrow),
+            "cispo, processes": spread("cispo", grpo, epsilon_high=1.28),
+            "dapo, processes": spread("dapo", grpo, epsilon_high=0.28),
+            "tis": corrected("token_truncate", None, 2.0),
+            "mis": corrected("token_mask", None, 3.0),
+            "icepop": corrected("token_mask", 0.5, 5.0),
+            "sequence_truncate": corrected("sequence_truncate", None, 3.0),
+            "sequence_mask": corrected("sequence_mask", None, 3.0),
         }
 
     write(folder, losses)

@@ -130,7 +130,7 @@ def cluster_bars(labels: Sequence[str], sizes: np.ndarray, dark: bool) -> Any:
 
 
 def holoviews() -> Any:
-    """Import HoloViews with the Bokeh backend, and hvPlot."""
+    """Import HoloViews with the Bokeh backend."""
     import holoviews as hv
 
     if "bokeh" not in hv.Store.renderers:

@@ -15,7 +15,7 @@ from bokeh.models import ColumnDataSource, CustomJSHover, FixedTicker, HoverTool
 from panel.viewable import Viewer
 
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.plot_elements import finish_on_board
+from rlpanel.panels.plots.plot_elements import finish_on_board, holoviews
 from rlpanel.panels.prompts.grid_image import GridImage
 from rlpanel.panels.ui import theme
 
@@ -58,6 +58,11 @@ class GridPicture:
     ticks: dict[float, str]
 
 
+def import_plots() -> None:
+    """Import HoloViews with its Bokeh backend, for a thread: it takes half a second of the event loop."""
+    import holoviews.plotting.bokeh  # noqa: F401
+
+
 def rate_colors(dark: bool) -> list[str]:
     """Return the shades from no pass, over the neutral colour, to all passes.
 
@@ -95,11 +100,9 @@ class GridFigure(Viewer):
     def __init__(self, on_zoom: Callable[..., None], on_tap: Callable[[float, float], None]) -> None:
         super().__init__()
         self._on_zoom, self._on_tap = on_zoom, on_tap
-        self._pane = pn.pane.HoloViews(
-            None, sizing_mode="stretch_width", height=HEIGHT, margin=0, linked_axes=False
-        )
+        self._pane: Any = None  # made with the first picture: it imports HoloViews
         self._box = pn.Column(
-            self._pane, sizing_mode="stretch_width", margin=(0, 14), css_classes=["rl-prompt-grid"]
+            sizing_mode="stretch_width", visible=False, margin=(0, 14), css_classes=["rl-prompt-grid"]
         )
         self._pictures: Any = None
         self._figure: Any = None
@@ -122,7 +125,9 @@ class GridFigure(Viewer):
 
     def clear(self) -> None:
         """Hide the plot."""
-        self._key = self._pane.object = self._figure = self._pictures = None
+        self._key = self._figure = self._pictures = None
+        if self._pane is not None:
+            self._pane.object = None
         self._box.visible = False
 
     def show_grid(self, picture: GridPicture, key: object, dark: bool, whole: tuple[int, int]) -> None:
@@ -152,10 +157,12 @@ class GridFigure(Viewer):
             self._figure.y_range.update(start=float(lanes), end=0.0)
 
     def _make(self, picture: GridPicture, dark: bool, whole: tuple[int, int]) -> None:
-        import holoviews as hv
-
-        if "bokeh" not in hv.Store.renderers:
-            hv.extension("bokeh")
+        hv = holoviews()
+        if self._pane is None:
+            self._pane = pn.pane.HoloViews(
+                None, sizing_mode="stretch_width", height=HEIGHT, margin=0, linked_axes=False
+            )
+            self._box.append(self._pane)
         self._pictures = hv.streams.Pipe(data=picture)
         self._names, self._steps = CustomJSHover(code=_NAME), CustomJSHover(code=_STEP)
         hover = HoverTool(

@@ -1,4 +1,9 @@
-"""Pass rates of prompt × step as the pixels of a view: sums of passes, divided by sums of samples."""
+"""Pass rates of prompt × step as the pixels of a view: sums of passes, divided by sums of samples.
+
+The plot is a HoloViews image. Its pixels are summed here, not by datashader: each is a quotient of two sums
+over cells that already have whole places, which two `numpy.bincount` give. Datashader would need a frame of
+coordinates of all cells, twice the memory, and numba, which compiles for seconds at the first picture.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import marked, tr, trn
-from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
+from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, import_plots, rate_colors
 from rlpanel.panels.prompts.grid_head import PassGridHead
 from rlpanel.panels.prompts.grid_image import GridWindow, window_of
 from rlpanel.panels.prompts.prompt_categories import ALL, Category, categories_of, prompts_of
@@ -133,8 +133,8 @@ class PromptsPage(Viewer):
         self._browser_ready = False
         self._weight = 0
         self._stopped = False
-        self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
-        self._drawing: BackgroundTask[GridPicture] = BackgroundTask(self._show_picture, context.threads.views)
+        self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.pages)
+        self._drawing: BackgroundTask[GridPicture] = BackgroundTask(self._show_picture, context.threads.pages)
         self._writing: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send, context.threads.queries)
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-prompts-stop"])
         self.bar = TabBar(css_classes=["rl-courses"], label=tr("Classes of the prompts"), margin=(6, 8, 0, 8))
@@ -231,6 +231,7 @@ class PromptsPage(Viewer):
             if progress.grid is None:
                 yield _Found(progress.read, progress.total)
                 continue
+            import_plots()
             costs = costs_of_prompts(snapshot, progress.grid, least)
             below = (
                 _below(snapshot, progress.grid.newest, least) if snapshot.has_number("ref_reward") else None

@@ -18,6 +18,8 @@ class Threads:
     ----------
     views : ThreadPoolExecutor
         Short work of the views, such as a comparison.
+    pages : ThreadPoolExecutor
+        Reads the rows of the page that is open: the findings, which `views` has, do not delay it.
     queries : ThreadPoolExecutor
         Queries and exports, which may take minutes.
     texts : ThreadPoolExecutor
@@ -28,13 +30,14 @@ class Threads:
 
     def __init__(self) -> None:
         self.views = ThreadPoolExecutor(2, "rlpanel-views")
+        self.pages = ThreadPoolExecutor(2, "rlpanel-pages")
         self.queries = ThreadPoolExecutor(2, "rlpanel-asking")
         self.texts = ThreadPoolExecutor(2, "rlpanel-texts")
         self.media = ThreadPoolExecutor(4, "rlpanel-media")
 
     def close(self) -> None:
         """Start no further work, and let the threads end after what they do now."""
-        for pool in (self.views, self.queries, self.texts, self.media):
+        for pool in (self.views, self.pages, self.queries, self.texts, self.media):
             pool.shutdown(wait=False, cancel_futures=True)
 
 

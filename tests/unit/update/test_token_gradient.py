@@ -74,6 +74,17 @@ def test_the_kl_term_adds_the_slope_of_its_estimator(estimator: str) -> None:
     assert not np.allclose(found, pushes(case.batch, "grpo"))
 
 
+def test_a_kl_term_above_its_bound_has_no_gradient() -> None:
+    case = random_case(11)
+    case.reference[0] = case.new[0] + np.array([3.0, 2.0, *np.zeros(len(case.new[0]) - 2)])
+    case.masks[0][:2] = 1.0
+    bounded = pushes(case.batch, "grpo", beta=0.3, kl_bound=10.0)
+    free = pushes(case.batch, "grpo", beta=0.3)
+    # exp(3) − 3 − 1 = 16.1 is above 10, and exp(2) − 2 − 1 = 4.4 is not.
+    assert np.flatnonzero(bounded != free).tolist() == [0]
+    assert bounded[0] == pytest.approx(pushes(case.batch, "grpo")[0])
+
+
 def test_a_kl_penalty_in_the_reward_changes_the_advantages() -> None:
     case = random_case(5)
     gaps = [old - ref for old, ref in zip(case.old, case.reference, strict=True)]
@@ -126,6 +137,35 @@ def test_sums_over_blocks_equal_those_over_all_tokens() -> None:
     assert correlation(totals[0], totals[1], int(batch.mask.sum())) == pytest.approx(wanted, abs=1e-9)
     weight = np.bincount(owner, np.abs(grpo), 24)
     assert totals[0].effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+
+
+def test_all_losses_at_once_have_the_sums_of_each_one() -> None:
+    r = np.random.default_rng(7)
+    counts = r.integers(0, 40, 40)
+    size = int(counts.sum())
+    old = -r.exponential(1, size)
+    new = old + r.normal(0, 0.3, size)
+    owner = np.repeat(np.arange(40), counts)
+    new[owner == 3] = old[owner == 3] + 1.0  # clipped throughout if the advantage is positive
+    batch = UpdateBatch.of_arrays(
+        counts, np.repeat(np.arange(10), 4), np.where(np.arange(40) == 3, 1.0, r.integers(0, 3, 40) / 2),
+        old=old, new=new, engine=old + r.normal(0, 0.7, size), reference=old + r.normal(0, 0.5, size),
+        mask=r.random(size) < 0.8, truncated=(r.random(40) < 0.2).astype(float),
+    )  # fmt: skip
+    known = [ALGORITHMS[name] for name in ALGORITHMS if name != "ppo"]
+    others = [
+        algorithm_named("grpo", epsilon=0.0, epsilon_high=0.0), algorithm_named("grpo", beta=0.2),
+        algorithm_named("grpo", clip="none"), algorithm_named("grpo", correction="sequence_mask"),
+    ]  # fmt: skip
+    losses = [PreparedLoss(batch, each) for each in (*known, *others)]
+    all_pushes = [np.concatenate([each.push(block)[0] for block in batch.blocks()]) for each in losses]
+    for totals, push in zip(loss_totals(batch, losses), all_pushes, strict=True):
+        np.testing.assert_allclose(totals.weight, np.bincount(owner, np.abs(push), 40), atol=1e-12)
+        np.testing.assert_allclose(totals.net, np.bincount(owner, push, 40), atol=1e-12)
+        assert totals.square == pytest.approx(float(push @ push))
+        assert totals.product == pytest.approx(float(push @ all_pushes[0]))
+    assert losses[0].advantages.sample[3] > 0
+    assert loss_totals(batch, losses)[0].weight[3] == 0
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
