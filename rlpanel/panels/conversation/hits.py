@@ -87,14 +87,14 @@ def _covered(parts: Sequence[tuple[int, str, str]], test: TextPredicate) -> Iter
     backwards, rest = test.word == "endswith", fold(test.value)
     for number, part, text in reversed(parts) if backwards else parts:
         folded = fold(text)
-        size = next(filter(None, map(partial(_shared, folded, rest, backwards), range(_MARKUP))), 0)
-        if size:
+        at = rest.rfind(folded) if backwards else rest.find(folded)
+        if at < 0:
+            size = next(filter(None, map(partial(_shared, folded, rest, backwards), range(_MARKUP))), len(text))
             start = len(text) - size if backwards else 0
             yield number, part, start, start + size
             return
         yield number, part, 0, len(text)
-        at = rest.rfind(folded) if backwards else rest.find(folded)
-        rest = (rest[:at].rstrip() if backwards else rest[at + len(folded) :].lstrip()) if at >= 0 else ""
+        rest = rest[:at].rstrip() if backwards else rest[at + len(folded) :].lstrip()
         if not rest:
             return
 
