@@ -110,7 +110,7 @@ def choose_curves(board: BoardPage) -> None:
         board.settings().get_by_label(label, exact=True).fill(value)
     board.settings().locator('.choice input[value="reward"]').check()
     board.settings().locator('.choice input[value="response_tokens"]').check()
-    board.page.locator(".rl-curve-bar select").select_option("range")
+    board.page.locator(".rl-curve-bar select:not(.events)").select_option("range")
     board.settled().curve("Reward").locator("summary").first.click()
     board.page.get_by_role("button", name="Log scale").first.click()
 

@@ -78,8 +78,8 @@ def _hits_at_ends(
 def _covered(parts: Sequence[tuple[int, str, str]], test: TextPredicate) -> Iterator[Hit]:
     """Yield what of the shown parts of a text belongs to the beginning or the end that a test asks for.
 
-    Between the parts the text has markup that is not shown. A part that is written otherwise than in the text,
-    such as a call, is a hit as a whole.
+    Between the parts the text has markup that is not shown. A part that is written otherwise than in the
+    text, such as a call, is a hit as a whole.
     """
     if test.word == "==":
         yield from ((number, part, 0, len(text)) for number, part, text in parts)
@@ -89,7 +89,8 @@ def _covered(parts: Sequence[tuple[int, str, str]], test: TextPredicate) -> Iter
         folded = fold(text)
         at = rest.rfind(folded) if backwards else rest.find(folded)
         if at < 0:
-            size = next(filter(None, map(partial(_shared, folded, rest, backwards), range(_MARKUP))), len(text))
+            sizes = map(partial(_shared, folded, rest, backwards), range(_MARKUP))
+            size = next(filter(None, sizes), len(text))
             start = len(text) - size if backwards else 0
             yield number, part, start, start + size
             return

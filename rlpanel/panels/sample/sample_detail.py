@@ -10,10 +10,10 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
@@ -130,7 +130,7 @@ class SampleDetail(Viewer):
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator
-        label = f"{describe(estimator).label} sum"
+        label = f"{described(estimator).label}{tr(' sum')}"
         shown = [
             (tr("reward"), sample.reward, "policy", False),
             ("ref", sample.ref_reward, "reference", False),

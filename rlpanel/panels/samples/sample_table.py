@@ -11,6 +11,7 @@ from rlpanel import schema
 from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.answer_words import answer_tip
 from rlpanel.panels.samples.episode_traces import trace_column
@@ -108,9 +109,9 @@ def row_height(frame: pd.DataFrame) -> int:
 
 
 def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | None) -> DataColumn:
-    is_number, label = _is_number(values), f"{column_info.describe(name).label}{_reduction(name)}"
+    is_number, label = _is_number(values), f"{described(name).label}{_reduction(name)}"
     filtered = (tr("{column} at least") if is_number else tr("{column} contains")).format(column=label)
-    title, tip = title_of(name), column_info.describe(name).tip
+    title, tip = title_of(name), described(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
         title = f"{title} ({answers.chosen.rule.key})" if name == answers.answer else title
         tip = answer_tip(answers.chosen)
@@ -131,12 +132,12 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
 def title_of(name: str) -> str:
     """Return a column's title."""
     own = {COLUMN: "media", "ground_truth": tr("truth")}
-    return own.get(name) or f"{column_info.describe(name).label}{_reduction(name)}"
+    return own.get(name) or f"{described(name).label}{_reduction(name)}"
 
 
 def _reduction(name: str) -> str:
     """Return the suffix for the title of a token metric's mean or sum; empty for other columns."""
-    suffix = {"mean": " mean", "sum": " sum"}.get(name.rpartition("_")[2], "")
+    suffix = {"mean": tr(" mean"), "sum": tr(" sum")}.get(name.rpartition("_")[2], "")
     return suffix if column_info.describe(name).detail else ""
 
 

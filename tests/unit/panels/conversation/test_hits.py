@@ -77,7 +77,8 @@ def test_the_beginning_the_end_and_all_of_a_text_are_found_in_its_parts() -> Non
     whole = [(1, "reasoning", 0, 6), (1, "text", 0, 19), (1, "call:0", 0, len(BLOCKS[1].calls[0].text))]
     assert found("endswith", "Needle HERE") == [(1, "result:0", 3, 14)]
     assert found("endswith", "needle here", "") == [(1, "result:0", 3, 14)]
-    assert found("startswith", "<think>\nneedle\n</think>\nA n") == [(1, "reasoning", 0, 6), (1, "text", 0, 3)]
+    begun = found("startswith", "<think>\nneedle\n</think>\nA n")
+    assert begun == [(1, "reasoning", 0, 6), (1, "text", 0, 3)]
     assert found("==", texts["response"]) == [*whole, (1, "result:0", 0, 14)]
     assert found("startswith", "<|user|>\nFind", "prompt") == [(0, "text", 0, 4)]
     assert found("startswith", "Find", "prompt") == []  # the text as logged begins with markup
