@@ -321,7 +321,9 @@ class CurveCard:
             if len(points["x"])
         ]
         least = LEAST_SPAN.get(trainer_scalars.describe(self.curve.columns[0]).unit, 0.0)
-        axis = self._distribution.axis(least) or fit_axis([*lines, *others], log=self.curve.log, least=least)
+        axis = self._distribution.axis(least) or fit_axis(
+            [*lines, *others], log=self.curve.log, least=least, whole_band=self.band == "se"
+        )
         if axis is not None:
             self.plot.fit(axis, drawn)
 

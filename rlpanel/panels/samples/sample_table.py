@@ -146,7 +146,7 @@ def _is_number(values: pd.Series) -> bool:
 
 
 #: Widths of columns in pixels: a column has the first one that its cells fit in, so that few steps change it.
-_WIDTHS = (52, 66, 84, 106, 134, 170, 220, 300, 420, 600, 900)
+_WIDTHS = (52, 60, 68, 76, 84, 94, 106, 134, 170, 220, 300, 420, 600, 900)
 #: Widest number column; a name of the log may have any length. Narrowest column of texts that share the room.
 _WIDEST, _GROWING = 134, 128
 #: Pixels of a character, and of a cell's padding with the arrow of its head.
