@@ -30,6 +30,7 @@ from rlpanel.findings.engine.finding import SEVERITIES
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
 from rlpanel.metrics.engine.column_info import METRICS, computed_columns, describe
+from rlpanel.metrics.engine.definition import COLUMNS
 from rlpanel.panels.language.evidence_phrases import EVIDENCE
 from rlpanel.panels.language.finding_phrases import SENTENCES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
@@ -37,6 +38,7 @@ from rlpanel.panels.language.phrase_parts import PARTS
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
 from rlpanel.store.snapshot.prompt_costs import MISSING
+from rlpanel.texts.answers import RULES as ANSWER_RULES
 from rlpanel.update.sample_turns import REASONS
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
@@ -73,6 +75,7 @@ def _declared() -> Iterator[str]:
         yield from (text for texts in phrases.values() for text in texts)
     yield from sentences_of_findings()
     yield from texts_of_columns()
+    yield from (rule.key for rule in ANSWER_RULES.values())
     yield from CAVEATS.values()
     yield from (*REMARKS, *EPISODE_REMARKS, *REASONS)
     shown = [Display.param[name] for name in Display.param if name != "name"]
@@ -86,7 +89,7 @@ def texts_of_columns() -> Iterator[str]:
     names = {
         name for each in METRICS.values() if not each.hidden for name in (each.name, *each.columns.values())
     }
-    for name in sorted(names | computed_columns() | schema.BY_NAME.keys()):
+    for name in sorted(names | computed_columns() | COLUMNS.keys() | schema.BY_NAME.keys()):
         column = describe(name)
         if not name.startswith("_"):
             yield from filter(None, (column.label, column.unit, column.help, column.advice))

@@ -9,7 +9,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.difference import MIN_EFFECT, Difference, label_of
+from rlpanel.analysis.difference import MIN_EFFECT, Difference
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
@@ -39,7 +39,7 @@ from rlpanel.panels.explain.link_rows import (
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.column_words import described
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.plots.plot_elements import effect_bars
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
@@ -329,6 +329,28 @@ def _summary(found: Contrast) -> str:
     if found.is_sampled and found.texts_total:
         text += tr(" Words are those of {texts_total:,} responses.", texts_total=found.texts_total)
     return text
+
+
+def label_of(difference: Difference) -> str:
+    """Return a difference's feature in the language of the page, as `rlpanel.analysis.difference.label_of`."""
+    name, kind = difference.name, difference.kind
+    if kind == "number":
+        return described(name).axis
+    if kind == "label":
+        return name
+    if kind in ("missing", "script"):
+        text = marked("{name} is missing") if kind == "missing" else marked("share of {name} letters")
+        return tr(text, name=name)
+    words = {
+        ("prompt", False): marked("prompt contains “{name}”"),
+        ("prompt", True): marked("prompt begins with “{name}”"),
+        ("truth", False): marked("ground truth contains “{name}”"),
+        ("truth", True): marked("ground truth begins with “{name}”"),
+        ("", False): marked("contains “{name}”"),
+        ("", True): marked("begins with “{name}”"),
+    }
+    of = kind.split(" ")[0]
+    return tr(words[of if of in ("prompt", "truth") else "", kind.endswith("opening")], name=name)
 
 
 def _words(difference: Difference) -> str:

@@ -113,11 +113,11 @@ class SampleDetail(Viewer):
             words = safe_text(self.context.message or tr("no sample selected"))
             return f'<div class="head"><b>{title}</b><span class="note">{words}</span></div>'
         place = [
-            f"step {sample.step}",
-            f"rank {sample.rank}" if sample.rank >= 0 else "",
+            tr("step {step}", step=sample.step),
+            tr("rank {rank}", rank=sample.rank) if sample.rank >= 0 else "",
             sample.place,
         ]
-        place += [f"group {sample.group}"] if sample.group else []
+        place += [tr("group {group}", group=sample.group)] if sample.group else []
         where = " · ".join(part for part in place if part)
         notes = "".join(f'<div class="note kl">{safe_text(note)}</div>' for note in sample.notes)
         uid = safe_text(sample.uid)
@@ -133,14 +133,14 @@ class SampleDetail(Viewer):
         label = f"{described(estimator).label}{tr(' sum')}"
         shown = [
             (tr("reward"), sample.reward, "policy", False),
-            ("ref", sample.ref_reward, "reference", False),
-            ("gap", sample.columns.get("reward_gap", math.nan), "muted", True),
+            (tr("ref"), sample.ref_reward, "reference", False),
+            (tr("gap"), sample.columns.get("reward_gap", math.nan), "muted", True),
             (label, sample.columns.get(f"{estimator}_sum", math.nan), "kl", True),
             (tr("advantage"), sample.advantage, "muted", True),
             ("tokens", sample.columns.get("response_tokens", math.nan), "length", False),
             (tr("tool calls"), sample.columns.get("tool_calls", math.nan), "entropy", False),
             (tr("failed"), sample.columns.get("tool_errors", math.nan) or math.nan, "bad", False),
-            ("lag", sample.columns.get("lag", math.nan), "muted", False),
+            (tr("lag"), sample.columns.get("lag", math.nan), "muted", False),
         ]
         return "".join(
             f'<span>{safe_text(name)} <b class="{color}">{number(value, sign=sign)}</b></span>'

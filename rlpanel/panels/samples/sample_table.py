@@ -113,7 +113,7 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
     filtered = (tr("{column} at least") if is_number else tr("{column} contains")).format(column=label)
     title, tip = title_of(name), described(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
-        title = f"{title} ({answers.chosen.rule.key})" if name == answers.answer else title
+        title = f"{title} ({tr(answers.chosen.rule.key)})" if name == answers.answer else title
         tip = answer_tip(answers.chosen)
     grows = name in _TEXTS and width > _GROWING
     return DataColumn(
@@ -131,7 +131,12 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
 
 def title_of(name: str) -> str:
     """Return a column's title."""
-    own = {COLUMN: "media", "ground_truth": tr("truth")}
+    own = {
+        COLUMN: tr("media"),
+        "ground_truth": tr("truth"),
+        "answer": tr("answer"),
+        "match": tr("match"),
+    }
     return own.get(name) or f"{described(name).label}{_reduction(name)}"
 
 
