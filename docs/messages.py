@@ -106,7 +106,12 @@ def sentences_of_findings() -> Iterator[str]:
         docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             text = node.value if isinstance(node, ast.Constant) and id(node) not in parts | docs else None
-            if isinstance(text, str) and text.endswith(".") and text.count(" ") >= 3 and "{" not in text:
+            if (
+                isinstance(text, str)
+                and text.endswith((".", "?"))
+                and text.count(" ") >= 3
+                and "{" not in text
+            ):
                 yield text
 
 

@@ -39,7 +39,7 @@ def heads(board: BoardPage) -> list[str]:
 
 def test_a_right_answer_without_a_reward_is_found_in_two_clicks(board: BoardPage) -> None:
     board.go(run="math", step=2).settled(2)
-    assert heads(board)[:6] == ["prompt", "response", "reward", "answer (boxed)", "truth", "match"]
+    assert heads(board)[:6] == ["prompt", "response", "reward", "answer", "truth", "match"]
     expect(board.page.locator(".rl-sample .answer")).to_have_text(re.compile("5.*truth.*5.*✓ equal"))
     board.page.locator(".rl-query summary").get_by_text("Presets").click()
     board.page.get_by_role("button", name="Answer matches, reward 0").click()

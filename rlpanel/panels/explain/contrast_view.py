@@ -332,7 +332,7 @@ def _summary(found: Contrast) -> str:
 
 
 def label_of(difference: Difference) -> str:
-    """Return a difference's feature in the language of the page, as `rlpanel.analysis.difference.label_of`."""
+    """Return a difference's feature in the language of the page."""
     name, kind = difference.name, difference.kind
     if kind == "number":
         return described(name).axis

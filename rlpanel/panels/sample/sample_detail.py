@@ -130,7 +130,7 @@ class SampleDetail(Viewer):
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator
-        label = f"{described(estimator).label}{tr(' sum')}"
+        label = described(estimator).label + tr(" sum")
         shown = [
             (tr("reward"), sample.reward, "policy", False),
             (tr("ref"), sample.ref_reward, "reference", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from unicodedata import east_asian_width
 
 import numpy as np
 import pandas as pd
@@ -113,7 +114,6 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
     filtered = (tr("{column} at least") if is_number else tr("{column} contains")).format(column=label)
     title, tip = title_of(name), described(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
-        title = f"{title} ({tr(answers.chosen.rule.key)})" if name == answers.answer else title
         tip = answer_tip(answers.chosen)
     grows = name in _TEXTS and width > _GROWING
     return DataColumn(
@@ -173,9 +173,14 @@ def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
         longest = max((len(number(float(value), whole=True)) for value in ends), default=1)
         if not _is_whole(finite):
             longest = max(longest, 6)
-        return _fitting(max(longest, len(title)), _WIDEST)
+        return _fitting(max(longest, _width(title)), _WIDEST)
     longest = max((len(str(value)) for value in {*values.dropna().tolist()}), default=0) + _SIGN
-    return _fitting(max(longest, min(len(title), 8) + 1), _WIDTHS[-1])
+    return _fitting(max(longest, min(_width(title), 8) + 1), _WIDTHS[-1])
+
+
+def _width(text: str) -> int:
+    """Return how many Latin letters are as wide as a text: a Chinese character is as wide as two."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def _fitting(characters: float, most: int) -> int:

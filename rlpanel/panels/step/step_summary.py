@@ -95,7 +95,7 @@ def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
     [value] = view.values_at(name, (position,))
     return {
         "column": name,
-        "label": f"{column.label}{tr(' sum') if name.endswith('_sum') else ''}",
+        "label": column.label + (tr(" sum") if name.endswith("_sum") else ""),
         "value": number(value),
         "unit": tr(column.unit) if column.unit not in ("", "reward", "share") else "",
     }
