@@ -65,6 +65,24 @@ def test_texts_leave_room_for_numbers_and_are_not_empty(board: BoardPage, width:
     board.page.set_viewport_size({"width": 1440, "height": 900})
 
 
+@pytest.mark.parametrize("width", [1024, 1440, 1700])
+def test_the_edge_cuts_no_column(board: BoardPage, width: int) -> None:
+    board.page.set_viewport_size({"width": width, "height": 900})
+    board.go(run="math", step=2).settled(2)
+    holder = board.grid.locator(".tabulator-tableholder").bounding_box()
+    assert holder is not None
+    edge = holder["x"] + holder["width"]
+
+    def is_whole() -> bool:
+        boxes = [head.bounding_box() for head in board.grid.locator(".tabulator-col").all()]
+        return all(
+            box is None or box["x"] >= edge - 1 or box["x"] + box["width"] <= edge + 1 for box in boxes
+        )
+
+    board.until(is_whole, "no column is cut")
+    board.page.set_viewport_size({"width": 1440, "height": 900})
+
+
 def test_a_page_has_the_rows_that_fit_and_shows_the_sample_of_the_address(
     board: BoardPage, root: Path
 ) -> None:
