@@ -78,7 +78,7 @@ class CurveBar(Component):
             case ["event", int(step)] if any(step == each for each, _ in self.events):
                 self.context.choose_step(step)
 
-    def zoom_to(self, ends: tuple[float, float] | None) -> None:
+    def zoom_to(self, ends: tuple[float, ...] | None) -> None:
         """Let all curves show a range of their axis; None: all steps."""
         self.param.update(ends=[*(ends or ())], asked=self.asked + 1)
 
