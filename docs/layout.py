@@ -144,7 +144,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     # The screen.
     "panels": (),
-    "panels/language": ("panel_fixes", "panels/ui"),
+    "panels/language": ("metrics/*", "panel_fixes", "panels/ui"),
     "panels/ui": ("panel_fixes",),
     "panels/texts": ("store/*", "panel_fixes", "texts", "panels/language", "panels/ui", "panels/session"),
     "panels/inputs": ("panel_fixes", "panels/ui"),
@@ -182,7 +182,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "analysis", *_PARTS),
         *("panels/step", "panels/tokens", "panels/conversation", "panels/samples", "panels/sidebar"),
     ),
-    "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
+    "panels/groups": (
+        *("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare", "panels/conversation"),
+    ),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/lint": ("store/*", "lint", *_PARTS, "panels/explain"),
     "panels/explain": (

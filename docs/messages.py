@@ -15,6 +15,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 import rlpanel.findings.check  # noqa: F401 - declares the rules
+from rlpanel import schema
 from rlpanel.analysis.episode_tree import EPISODE_REMARKS
 from rlpanel.analysis.rollout_tree import REMARKS
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
@@ -28,6 +29,8 @@ from rlpanel.drift.taken_away import TAKEN_FROM
 from rlpanel.findings.engine.finding import SEVERITIES
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
+from rlpanel.metrics.engine.column_info import METRICS, computed_columns, describe
+from rlpanel.metrics.engine.definition import COLUMNS
 from rlpanel.panels.language.evidence_phrases import EVIDENCE
 from rlpanel.panels.language.finding_phrases import SENTENCES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
@@ -35,6 +38,7 @@ from rlpanel.panels.language.phrase_parts import PARTS
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
 from rlpanel.store.snapshot.prompt_costs import MISSING
+from rlpanel.texts.answers import RULES as ANSWER_RULES
 from rlpanel.update.sample_turns import REASONS
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
@@ -70,12 +74,26 @@ def _declared() -> Iterator[str]:
     for phrases in (PARTS, SENTENCES, EVIDENCE):
         yield from (text for texts in phrases.values() for text in texts)
     yield from sentences_of_findings()
+    yield from texts_of_columns()
+    yield from (rule.key for rule in ANSWER_RULES.values())
     yield from CAVEATS.values()
     yield from (*REMARKS, *EPISODE_REMARKS, *REASONS)
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
         yield from filter(None, (parameter.label, parameter.doc))
         yield from (str(label) for label in getattr(parameter, "names", None) or ())
+
+
+def texts_of_columns() -> Iterator[str]:
+    """Yield the texts of all columns that the board shows: labels, units, meanings and advice."""
+    names = {
+        name for each in METRICS.values() if not each.hidden for name in (each.name, *each.columns.values())
+    }
+    for name in sorted(names | computed_columns() | COLUMNS.keys() | schema.BY_NAME.keys()):
+        column = describe(name)
+        if not name.startswith("_"):
+            yield from filter(None, (column.label, column.unit, column.help, column.advice))
+            yield from filter(None, (column.definition.pair,))
 
 
 def sentences_of_findings() -> Iterator[str]:
@@ -88,7 +106,12 @@ def sentences_of_findings() -> Iterator[str]:
         docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             text = node.value if isinstance(node, ast.Constant) and id(node) not in parts | docs else None
-            if isinstance(text, str) and text.endswith(".") and text.count(" ") >= 3 and "{" not in text:
+            if (
+                isinstance(text, str)
+                and text.endswith((".", "?"))
+                and text.count(" ") >= 3
+                and "{" not in text
+            ):
                 yield text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import param
 
-KL_ESTIMATORS = {"k3": "kl_k3", "k2": "kl_k2", "k1 (log-ratio)": "log_ratio", "rllb": "kl_rllb"}
+KL_ESTIMATORS = {"k3": "kl_k3", "k2": "kl_k2", "k1 (log-ratio)": "log_ratio", "RLLoggingBoard": "kl_rllb"}
 BANDS = {
     "automatic": "auto",
     "± 2 standard errors": "se",

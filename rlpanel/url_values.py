@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -58,6 +59,14 @@ def between(kind: type[int] | type[float], low: float, high: float) -> ValueForm
     return ValueForm(read, str if kind is int else "{:g}".format)
 
 
+def _span(text: str) -> tuple[float, float]:
+    first, _, last = text.partition("..")
+    start, end = float(first), float(last)
+    if not (start < end and isfinite(start) and isfinite(end)):
+        raise ValueError(text)
+    return start, end
+
+
 def _flag(text: str) -> bool:
     if text.lower() in ("1", "true", "dark"):
         return True
@@ -103,6 +112,8 @@ def _write_pairs(pairs: Mapping[str, str]) -> str:
 
 
 TEXT, INTEGER = ValueForm(str), ValueForm(int)
+#: Two finite numbers in their order, as ``9.5..28.5``.
+SPAN = ValueForm(_span, lambda span: "..".join(map("{:.12g}".format, span)))
 FLAG = ValueForm(_flag, lambda value: "1" if value else "0")
 #: A text that may be empty.
 ANY_TEXT = ValueForm(lambda text: "" if text == _EMPTY else text, lambda text: text or _EMPTY)

@@ -101,7 +101,7 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 
 
 @metric(
-    "KL rllb",
+    "KL of RLLoggingBoard",
     level="token",
     unit="nats",
     formula=r"e^{d_t} - 1 - d_t",

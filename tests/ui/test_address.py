@@ -30,7 +30,7 @@ _STATE = """() => {
   const chosen = "[aria-selected=true], [aria-pressed=true], [aria-current]:not(.step), " +
     ".tabulator-selected, .chosen, .pinned"
   const texts = ".rl-step b, .rl-badge b, .rl-curve .head, .rl-samples .head, .chip, .tabulator-row, " +
-    ".rl-compare h5, .rl-opened-finding .sentence, .rl-runs-table .line .name"
+    ".rl-curve-bar .zoomed, .rl-compare h5, .rl-opened-finding .sentence, .rl-runs-table .line .name"
   const visit = (root) => {
     for (const node of root.querySelectorAll("*")) {
       if (node.matches(".rl-runs, .rl-runs *, .run[data-name]")) continue // the list of runs has ages
@@ -110,7 +110,7 @@ def choose_curves(board: BoardPage) -> None:
         board.settings().get_by_label(label, exact=True).fill(value)
     board.settings().locator('.choice input[value="reward"]').check()
     board.settings().locator('.choice input[value="response_tokens"]').check()
-    board.page.locator(".rl-curve-bar select").select_option("range")
+    board.page.locator(".rl-curve-bar select:not(.events)").select_option("range")
     board.settled().curve("Reward").locator("summary").first.click()
     board.page.get_by_role("button", name="Log scale").first.click()
 
@@ -156,6 +156,18 @@ def open_finding(board: BoardPage) -> None:
     board.press("Escape")
     board.tab("Explain")
     board.pick(".rl-explain-what", "Two numbers of each sample")
+
+
+def zoom_curves(board: BoardPage) -> None:
+    plot = board.settled().page.locator(".rl-curve .bk-Figure").first
+    place = plot.bounding_box()
+    assert place is not None
+    board.page.mouse.move(place["x"] + place["width"] * 0.4, place["y"] + 40)
+    board.page.mouse.down()
+    board.page.mouse.move(place["x"] + place["width"] * 0.7, place["y"] + 40, steps=4)
+    board.page.mouse.up()
+    expect(board.page.locator(".rl-curve-bar .zoomed")).to_be_visible()
+    expect(board.page).to_have_url(re.compile("zoom="))
 
 
 def choose_ranking(board: BoardPage) -> None:
@@ -224,6 +236,7 @@ STOPS = {
         choose_curves,
         "over align kl zero_shift events per_sequence smooth variance_scale curves band log",
     ),
+    "zoom": Stop(HERE, zoom_curves, "zoom"),
     "texts": Stop(
         HERE,
         choose_texts,

@@ -24,6 +24,9 @@ def test_the_hint_of_a_first_visit_is_closed_for_good(browser: Browser, served: 
     board = BoardPage(context.new_page(), served.url).open(run="ppo", step=9).settled(9)
     hint = board.page.locator(".guide .hint")
     expect(hint).to_contain_text("First visit?")
+    place = hint.bounding_box()
+    assert place is not None
+    assert place["y"] > VIEWPORT["height"] - 120  # it covers neither the pages nor the findings
     hint.get_by_role("button").click()
     expect(hint).to_have_count(0)
     board.go(run="ppo", step=9).settled(9)

@@ -42,6 +42,8 @@ def runs(root: Path, profile: Profile) -> None:
         {"step": 1, "prompt": "Listen.", "response": "A tone.", "audios": [beside]},
         {"step": 1, "prompt": "Read.", "response": "Done."},
     )
+    asked = [line(image, image, group="a", reward=reward) for reward in (0.0, 1.0, 0.5)]
+    write_agent_run(root / "charts", *asked)
     (root / "impostors").mkdir()
     (root / "secret.wav").write_bytes(sound(0.1))
     (root / "impostors" / "link.wav").symlink_to(root / "secret.wav")
@@ -119,6 +121,21 @@ def test_the_grid_marks_samples_with_audio_or_video(board: BoardPage) -> None:
     expect(images.nth(2)).to_have_attribute("src", re.compile("^data:image/svg"))
     expect(images.nth(3)).to_have_attribute("src", re.compile("^data:image/gif"))
     assert images.nth(0).get_attribute("src") != images.nth(2).get_attribute("src")
+
+
+def test_a_group_shows_the_images_of_its_prompt_once_above_its_samples(board: BoardPage) -> None:
+    board.go(run="charts", tab="group").settled()
+    images = board.page.locator(".rl-group-tab img:visible")
+    expect(images).to_have_count(2)
+    expect(images.first).to_have_attribute("src", re.compile("^data:image/(png|jpeg)"))
+    cards = board.page.locator(".rl-group-tab .card")
+    expect(cards).to_have_count(3)
+    above, below = images.first.bounding_box(), cards.first.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] + above["height"] < below["y"]
+    board.page.get_by_label("Groups", exact=True).select_option(label="All groups of the step")
+    expect(images).to_have_count(0)
 
 
 def test_what_is_no_audio_or_video_gets_no_player(board: BoardPage) -> None:

@@ -39,7 +39,7 @@ def heads(board: BoardPage) -> list[str]:
 
 def test_a_right_answer_without_a_reward_is_found_in_two_clicks(board: BoardPage) -> None:
     board.go(run="math", step=2).settled(2)
-    assert heads(board)[:6] == ["prompt", "response", "reward", "answer (boxed)", "truth", "match"]
+    assert heads(board)[:6] == ["prompt", "response", "reward", "answer", "truth", "match"]
     expect(board.page.locator(".rl-sample .answer")).to_have_text(re.compile("5.*truth.*5.*✓ equal"))
     board.page.locator(".rl-query summary").get_by_text("Presets").click()
     board.page.get_by_role("button", name="Answer matches, reward 0").click()
@@ -62,6 +62,24 @@ def test_texts_leave_room_for_numbers_and_are_not_empty(board: BoardPage, width:
     assert prompt["width"] < 100  # "5+5?"
     inside = [cell for cell in others if cell["x"] + cell["width"] <= holder["x"] + holder["width"]]
     assert len(inside) >= numbers
+    board.page.set_viewport_size({"width": 1440, "height": 900})
+
+
+@pytest.mark.parametrize("width", [1024, 1440, 1700])
+def test_the_edge_cuts_no_column(board: BoardPage, width: int) -> None:
+    board.page.set_viewport_size({"width": width, "height": 900})
+    board.go(run="math", step=2).settled(2)
+    holder = board.grid.locator(".tabulator-tableholder").bounding_box()
+    assert holder is not None
+    edge = holder["x"] + holder["width"]
+
+    def is_whole() -> bool:
+        boxes = [head.bounding_box() for head in board.grid.locator(".tabulator-col").all()]
+        return all(
+            box is None or box["x"] >= edge - 1 or box["x"] + box["width"] <= edge + 1 for box in boxes
+        )
+
+    board.until(is_whole, "no column is cut")
     board.page.set_viewport_size({"width": 1440, "height": 900})
 
 

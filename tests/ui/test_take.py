@@ -99,6 +99,10 @@ def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
     nothing_ran(board.page)
 
 
+#: Width in pixels of the area in which a figure draws.
+_FRAME = "(node) => Bokeh.index.query_one((view) => view.el === node).frame.bbox.width"
+
+
 def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path) -> None:
     board.go(run=HOSTILE, step=1, against=PPO, page="samples").settled(1)
     board.tab("History")
@@ -113,6 +117,8 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
     [prompt] = raw.prompt[raw.uid == board.uid()]
     raw = raw[raw.prompt == prompt]
     expect(board.page.locator(".rl-over-time-note")).to_contain_text(f"{len(raw)} samples at")
+    for plot in (reward, length):
+        board.until(lambda plot=plot: plot.locator(".bk-Figure").evaluate(_FRAME) > 100, "the plot has room")
     seen = pd.read_csv(take(board, reward, "CSV").path())
     assert seen.uid.tolist() == raw.uid.tolist()
     assert seen.reward.tolist() == raw.reward.tolist()

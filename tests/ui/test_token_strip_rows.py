@@ -82,7 +82,7 @@ def test_rows_and_lines_are_higher_on_a_large_screen(open_tokens: OpenTokens, pa
     heights = []
     for size in (usual, {"width": 1920, "height": 1080}, usual):
         page.set_viewport_size(size)
-        rows = 24 if size["width"] == 1920 else 15
+        rows = 24 if size["width"] == 1920 else 18
         expect(page.locator(".rl-row-label").first).to_have_css("height", f"{rows}px")
         expect(board.strip).to_have_css("height", f"{rows * len(labels(page))}px")
         heights.append(page.locator(".rl-lines").bounding_box()["height"])
@@ -98,6 +98,6 @@ def test_pointing_into_the_strip_reads_the_row_that_is_drawn_there(
         choose(page, name, "Show or hide")
     box = board.strip.bounding_box()
     assert box is not None
-    assert box["height"] == pytest.approx(15 * len(labels(page)), abs=1)
+    assert box["height"] == pytest.approx(18 * len(labels(page)), abs=1)
     page.mouse.move(box["x"] + box["width"] * 13.5 / 23, box["y"] + 5)
     expect(board.tip.locator(".rl-tip-head")).to_have_text("#13 “d”")

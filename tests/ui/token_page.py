@@ -124,7 +124,7 @@ class TokenPage:
         pixels = self.strip.evaluate(
             """(canvas, [row, cells]) => Array.from({length: cells}, (_, i) => {
                 const ratio = canvas.width / canvas.clientWidth;
-                const x = ((i + 0.4) / cells) * canvas.width, y = (row * 15 + 6) * ratio;
+                const x = ((i + 0.4) / cells) * canvas.width, y = (row * 18 + 7) * ratio;
                 return Array.from(canvas.getContext("2d").getImageData(x, y, 1, 1).data).slice(0, 3);
             })""",
             [row, cells],

@@ -48,4 +48,4 @@ def test_the_example_has_the_numbers_of_the_page(tmp_path: Path) -> None:
 def test_the_settings_that_the_page_names_exist() -> None:
     labels = {Display.param[name].label for name in Display.param}
     assert {"Max samples a step", "KL estimator", "Variance scaling", "Zero shift"} <= labels
-    assert {"k1 (log-ratio)", "rllb"} <= {*Display.param.kl_estimator.names}
+    assert {"k1 (log-ratio)", "RLLoggingBoard"} <= {*Display.param.kl_estimator.names}

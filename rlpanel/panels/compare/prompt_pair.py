@@ -170,7 +170,10 @@ class PromptPair:
         if self._samples is not None:
             selection, sample = self.context.selection, self._samples[side]
             run = (selection.run, selection.compared_run)[side]
-            selection.param.update(run=run, step=sample.step, uid=sample.uid, token=-1, follow=False)
+            zoom = selection.zoom if run == selection.run else None
+            selection.param.update(
+                run=run, step=sample.step, uid=sample.uid, token=-1, follow=False, zoom=zoom
+            )
 
 
 def _sample(run: ComparedRun, row: int) -> Sample:

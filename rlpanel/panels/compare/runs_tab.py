@@ -13,6 +13,7 @@ from panel.viewable import Viewable, Viewer
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.board_url import FIRST
 from rlpanel.metrics.reward import EQUAL_WITHIN
+from rlpanel.number_text import number
 from rlpanel.panels.compare.prompt_pair import PromptPair, PromptTable
 from rlpanel.panels.compare.runs_summary import (
     comparison_export,
@@ -25,7 +26,7 @@ from rlpanel.panels.compare.step_choice import CHOICES, StepChoice
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
@@ -271,7 +272,12 @@ class RunsTab(Viewer):
         head += notes_html(comparison_notes(comparison.reward, pairs, at, labels))
         rate = comparison.rate
         self._show_summary(head + (win_rate_html(rate) if rate.prompts else ""), results=True)
-        self._bars.plot = difference_plot(pairs.difference[pairs.held_out])
+        differences = pairs.difference[pairs.held_out]
+        lone = lone_difference(differences)
+        title = tr("Difference of mean reward per prompt")
+        self._bars.param.update(
+            head={"title": title, "notes": [[lone, ""]] if lone else []}, plot=difference_plot(differences)
+        )
         self._table.draw(comparison, text_style(self.context))
         self._keep_pair(before, comparison)
 
@@ -302,7 +308,18 @@ def difference_plot(differences: np.ndarray) -> dict[str, Any]:
         for color, chosen in {"policy": ~lost, "reference": lost, "muted": ~won & ~lost}.items()
     ]
     where = {"from": left, "to": right, "prompts": bins.count(rounded)}
-    return bar_plot(layers, tips=tips_of(left, right, where))
+    # A lone value is a thin bar in the middle, as in the distribution of rewards.
+    ends = (float(bins.edges[0]), float(bins.edges[-1])) if len(left) == 1 else None
+    return bar_plot(layers, x=ends, tips=tips_of(left, right, where))
+
+
+def lone_difference(differences: np.ndarray) -> str:
+    """Return words for a histogram with one bar; empty for others."""
+    bins = bins_of(differences)
+    if bins.values is None or len(bins.values) != 1:
+        return ""
+    value, count = number(bins.values[0], sign=True), int(np.isfinite(differences).sum())
+    return trn("the only one is {value}", "all {count:,} are {value}", count, value=value)
 
 
 def _from_zero(bins: Bins) -> Bins:

@@ -238,7 +238,9 @@ class ConversationView(pn.viewable.Viewer):
             tests = tests if own is None else (own,)
         except FilterError as error:
             tests, words = (), str(error)
-        found = hits_of(self._packed.blocks, tests)
+        sample = self.sample
+        texts = {"prompt": sample.prompt, "response": sample.response} if sample is not None else {}
+        found = hits_of(self._packed.blocks, tests, texts)
         if tests and not found and not words:
             words = tr("not in this conversation")
             if self.find.strip() == "":

@@ -31,11 +31,20 @@ function figureOf(card) {
   return view?.model.toolbar?.tools.some(({ type }) => type === "CrosshairTool") ? view : null
 }
 
-/** Let the axis that all figures share show a range, as a drag does. */
-function zoom(el, [start, end]) {
-  const view = cardsOf(el).map(figureOf).find(Boolean)
-  if (!view) return
-  view.update_range({ xrs: new Map([[view.model.x_range, { start, end }]]), yrs: new Map() })
+/** Let the axis that all figures share show a range, as a drag does, once they are drawn. */
+function zoom(el, model, asked = model.asked, frames = FRAMES) {
+  if (asked !== model.asked) return
+  const view = cardsOf(el).map(figureOf).find((each) => each?.frame.bbox.width)
+  if (!view) {
+    if (frames) requestAnimationFrame(() => zoom(el, model, asked, frames - 1))
+    return
+  }
+  const range = view.model.x_range
+  const [start, end] = model.ends
+  if (start === undefined) return showAll(el)
+  const differs = Math.max(Math.abs(range.start - start), Math.abs(range.end - end)) > (end - start) / 200
+  if (!differs) return
+  view.update_range({ xrs: new Map([[range, { start, end }]]), yrs: new Map() })
   view.trigger_ranges_update_event()
 }
 
@@ -174,7 +183,8 @@ export function render({ model, el }) {
     t("Show the steps around the selected one; a drag over a curve chooses any"),
     () => model.send_msg(["zoom", true]),
   )
-  const whole = button("zoomed", "", t("Show all steps again (or double click a curve)"), () => showAll(el))
+  const whole = button("zoomed", "", t("Show all steps again (or double click a curve)"), () => model.send_msg(["zoom", false]),
+  )
   const events = element("select", "events")
   events.addEventListener("change", () => {
     if (events.value) model.send_msg(["event", Number(events.value)])
@@ -219,8 +229,10 @@ export function render({ model, el }) {
   model.on("step", drawStep)
   model.on("zoom", drawZoom)
   model.on(["runs", "note"], drawRuns)
-  model.on("msg:custom", (message) => (message.zoom ? zoom(el, message.zoom) : show(el, message)))
+  model.on("asked", () => zoom(el, model))
+  model.on("msg:custom", (message) => show(el, message))
   for (const draw of [drawBand, drawZoom, drawRuns, drawEvents]) draw()
+  if (model.ends.length) zoom(el, model)
   const wait = (frames = FRAMES) => {
     if (!followMouse(el) && frames) requestAnimationFrame(() => wait(frames - 1))
   }

@@ -31,8 +31,8 @@ class CurveBar(Component):
     Parameters
     ----------
     context : Context
-    zoom_in : callable
-        Shows the steps around the selected one.
+    zoom : callable
+        Shows the steps around the selected one if its argument is true, else all steps.
     """
 
     band = param.String(default="", doc="The chosen band.")
@@ -40,6 +40,8 @@ class CurveBar(Component):
     said = param.String(default="", doc="The bands that the cards show.")
     drawn = param.Integer(default=0, doc="Number of choices of a band that are drawn.")
     zoom = param.String(default="", doc="The steps of the zoom; empty if all are shown.")
+    ends = param.List(default=[], doc="First and last position of the zoom on the axis; empty: all.")
+    asked = param.Integer(default=0, doc="Rises when the figures shall show these positions.")
     runs = param.List(default=[], doc="One plain object per run.")
     note = param.String(default="", doc="Text at the end of the row.")
     events = param.List(default=[], doc="Pairs of a step and the text of its mark, by step.")
@@ -48,14 +50,14 @@ class CurveBar(Component):
     _esm = read_assets("panels/ui/dom.js", "panels/curves/curve_bar.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/curve_bar.css")]
 
-    def __init__(self, context: Context, zoom_in: Callable[[], None]) -> None:
+    def __init__(self, context: Context, zoom: Callable[[bool], None]) -> None:
         super().__init__(
             sizing_mode="stretch_width",
             margin=(0, 0, 4, 0),
             css_classes=["rl-curve-bar"],
             bands=[[band, tr(label)] for label, band in BANDS.items()],
         )
-        self.context, self._zoom_in = context, zoom_in
+        self.context, self._zoom = context, zoom
         context.param.watch(self._draw, ["overlays", "hidden_runs", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
         context.selection.param.watch(self._on_step, ["step"])
@@ -71,14 +73,14 @@ class CurveBar(Component):
             case ["band", str(band)] if band in BANDS.values():
                 self.context.display.band = band
                 self.drawn += 1
-            case ["zoom", True]:
-                self._zoom_in()
+            case ["zoom", bool(near)]:
+                self._zoom(near)
             case ["event", int(step)] if any(step == each for each, _ in self.events):
                 self.context.choose_step(step)
 
-    def zoom_to(self, start: float, end: float) -> None:
-        """Let all curves show a range of their axis."""
-        self.send({"zoom": [start, end]})
+    def zoom_to(self, ends: tuple[float, ...] | None) -> None:
+        """Let all curves show a range of their axis; None: all steps."""
+        self.param.update(ends=[*(ends or ())], asked=self.asked + 1)
 
     def scroll_to(self, position: int, count: int) -> None:
         """Scroll to a card, once the browser has drawn all cards of the row.

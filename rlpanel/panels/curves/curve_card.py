@@ -74,7 +74,7 @@ def head_html(
 
 
 def _unit(column: column_info.ColumnInfo) -> str:
-    return column.unit if column.unit not in ("reward", column.label) else ""
+    return tr(column.unit) if column.unit not in ("reward", column.label) else ""
 
 
 def _shaded_html(marked: MarkedSteps | None) -> str:
@@ -114,7 +114,7 @@ def subtitle(view: RunView, curve: Curve, display: Display, smoothing: float, ba
     column = trainer_scalars.describe(curve.columns[0])
     parts = [_statistic(column) + _band(band, display)]
     if column.unit and column.unit != "reward":
-        parts.append(column.unit)
+        parts.append(tr(column.unit))
     if smoothing:
         parts.append(tr("smoothed {smooth:g}", smooth=smoothing))
     if note:
@@ -130,7 +130,7 @@ def subtitle(view: RunView, curve: Curve, display: Display, smoothing: float, ba
 
 
 def _statistic(column: column_info.ColumnInfo) -> str:
-    return column.detail.removeprefix("mean ") or ("pooled" if column.level == "step" else "mean")
+    return column.detail.removeprefix("mean ") or (tr("pooled") if column.level == "step" else tr("mean"))
 
 
 def _band(band: str, display: Display) -> str:
@@ -321,7 +321,9 @@ class CurveCard:
             if len(points["x"])
         ]
         least = LEAST_SPAN.get(trainer_scalars.describe(self.curve.columns[0]).unit, 0.0)
-        axis = self._distribution.axis(least) or fit_axis([*lines, *others], log=self.curve.log, least=least)
+        axis = self._distribution.axis(least) or fit_axis(
+            [*lines, *others], log=self.curve.log, least=least, whole_band=self.band == "se"
+        )
         if axis is not None:
             self.plot.fit(axis, drawn)
 

@@ -5,6 +5,7 @@ All cards show the same window of steps: a zoom in one moves the others.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,13 @@ class CurveWindow(param.Parameterized):
 
     def _on_ranges(self, event: Any) -> None:
         if event.x0 is not None and event.x1 is not None:
-            self.zoomed = (float(event.x0), float(event.x1))
+            self.zoomed = round_ends(float(event.x0), float(event.x1))
+
+
+def round_ends(start: float, end: float) -> tuple[float, float]:
+    """Round the ends of a zoom to a thousandth of its width: the address has no digits that nobody sees."""
+    digits = 3 - math.floor(math.log10(end - start)) if end > start else 0
+    return round(start, digits), round(end, digits)
 
 
 HEIGHT = 120

@@ -17,7 +17,7 @@ from rlpanel.display_settings import BANDS
 from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_bar import CurveBar
 from rlpanel.panels.curves.curve_card import CurveCard
-from rlpanel.panels.curves.curve_plot import CurveWindow
+from rlpanel.panels.curves.curve_plot import CurveWindow, round_ends
 from rlpanel.panels.curves.curve_selection import Curve, curves_of
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -63,12 +63,12 @@ class Curves(Viewer):
             stylesheets=[read_assets("panels/curves/curve_row.css")],
         )
         #: The bar above them.
-        self.bar = CurveBar(context, self._zoom_in)
+        self.bar = CurveBar(context, self._zoom)
         self._column = pn.Column(self.bar, self.row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["overlays", "hidden_runs"])
-        selection.param.watch(self._on_axis, ["align"])
+        selection.param.watch(self._on_axis, ["align", "zoom"])
         selection.param.watch(self._redraw, ["smooth"])
         selection.param.watch(self._update_cards, ["curves", "log_curves"])
         selection.param.watch(self._move_cursors, ["step"])
@@ -94,6 +94,7 @@ class Curves(Viewer):
     def _finish_building(self) -> None:
         self._building = False
         self._update_cards()
+        self.bar.zoom_to(self._window.zoomed)
 
     def _create_card(self, curve: Curve) -> None:
         """Create the card of a curve unless it exists."""
@@ -125,29 +126,43 @@ class Curves(Viewer):
         else:
             self._update_cards()
 
-    def _on_axis(self, *_: object) -> None:
-        self._discard_cards()
-        self._update_cards()
+    def _on_axis(self, *changes: param.parameterized.Event) -> None:
+        """Show the axis and the zoom of the selection; a zoom of another axis has no meaning."""
+        changed, selection = {change.name for change in changes}, self.context.selection
+        if "align" in changed:
+            if "zoom" not in changed:
+                selection.zoom = None
+            self._discard_cards()
+            self._update_cards()
+        elif selection.zoom != self._window.zoomed:
+            self._window.zoomed = selection.zoom
+            self.bar.zoom_to(selection.zoom)
 
     def _discard_cards(self) -> None:
-        """Let all cards be created again: a zoom of another run or axis has no meaning."""
+        """Let all cards be created again: an axis that was zoomed cannot follow another run."""
         self.cards, self._window = {}, self._new_window()
-        self.bar.zoom = ""
 
     def _new_window(self) -> CurveWindow:
-        window = CurveWindow()
-        window.param.watch(self._fit, "zoomed")
+        window = CurveWindow(zoomed=self.context.selection.zoom)
+        window.param.watch(self._on_zoom, "zoomed")
         return window
 
-    def _fit(self, *_: object) -> None:
+    def _on_zoom(self, *_: object) -> None:
         """Fit the value axes to the zoomed steps; a zoom that shows all steps is none."""
-        if self._window.zoomed is not None and all(card.is_whole for card in self.cards.values()):
+        zoomed = self._window.zoomed
+        if zoomed is not None and self.cards and all(card.is_whole for card in self.cards.values()):
             self._window.zoomed = None
             return
         with theme.hold_changes():
             for card in self.cards.values():
                 card.fit()
-            self.bar.zoom = self._zoom_text()
+            self._name_zoom()
+        if self._linked:
+            self.context.selection.zoom = zoomed
+
+    def _name_zoom(self) -> None:
+        """Write the range of the zoom into the bar, once the run has steps."""
+        self.bar.zoom = self._zoom_text() if len(self.context.snapshot.steps.values) else ""
 
     def _zoom_text(self) -> str:
         """Return the range of the zoom; empty if all steps are shown."""
@@ -160,19 +175,24 @@ class Curves(Viewer):
         first, last = math.ceil(start), math.floor(end)
         if alignment == STEP:
             steps = self.context.snapshot.steps.values
-            return tr("steps {first}–{last}", first=max(first, steps[0]), last=min(last, steps[-1]))
+            inside = first <= steps[-1] and last >= steps[0]
+            first, last = (max(first, steps[0]), min(last, steps[-1])) if inside else (first, last)
+            return tr("steps {first}–{last}", first=first, last=last)
         return tr("samples {first:,}–{last:,}", first=max(first, 0), last=last)
 
-    def _zoom_in(self) -> None:
-        """Show the steps around the selected one."""
+    def _zoom(self, near: bool) -> None:
+        """Show the steps around the selected one, or all steps."""
         selection = self.context.selection
+        if not near:
+            selection.zoom = None
+            return
         axis, step = chosen_axis(self.context.snapshot, selection.align), selection.step
         if step is None or not len(axis.steps):
             return
         at = int(np.searchsorted(axis.steps, step))
-        near = axis.positions[max(0, at - _AROUND) : at + _AROUND + 1]
-        if near[-1] > near[0]:
-            self.bar.zoom_to(float(near[0]), float(near[-1]))
+        around = axis.positions[max(0, at - _AROUND) : at + _AROUND + 1]
+        if around[-1] > around[0]:
+            selection.zoom = round_ends(float(around[0]), float(around[-1]))
 
     def _follow(self) -> None:
         """Let the common axis follow the lines of the cards, and describe the bands that they show.
@@ -195,6 +215,8 @@ class Curves(Viewer):
     def _on_active(self, *_: object) -> None:
         self._update_cards()
         self._move_cursors()
+        if self.active and self._window.zoomed is not None:
+            self.bar.zoom_to(self._window.zoomed)
 
     def _redraw(self, *_: object) -> None:
         if not self.active:
@@ -204,6 +226,7 @@ class Curves(Viewer):
             for card in self.cards.values():
                 card.draw()
             self._follow()
+            self._name_zoom()
 
     def _on_overlay(self, event: Any) -> None:
         if event.name == "hidden_runs" or bool(event.old) != bool(event.new):

@@ -11,6 +11,7 @@ from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.trainer_names import USERS_MEAN, rows_of
 from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.store.snapshot.run_view import RunView
@@ -39,10 +40,10 @@ def describe(curve: str) -> column_info.ColumnInfo:
     """Describe a curve; a scalar takes the colour of the column that it equals."""
     scalar = scalar_of(curve)
     if scalar is None:
-        return column_info.describe(curve)
+        return described(curve)
     equal = [curve for row, curve in rows_of(scalar) if row is not USERS_MEAN]
     color = column_info.describe(equal[0]).color if equal else "muted"
-    label = column_info.describe(scalar).label if not scalar.strip() else scalar
+    label = described(scalar).label if not scalar.strip() else scalar
     return column_info.ColumnInfo(
         curve,
         label,

@@ -295,7 +295,7 @@ class DivergeCard(Viewer):
             self.context.selection.page = "samples"
         else:
             other = self.context.selection.compared_run
-            self.context.selection.param.update(run=other, uid=pair.against_uid, page="samples")
+            self.context.selection.param.update(run=other, uid=pair.against_uid, page="samples", zoom=None)
 
     def _show_settings(self, found: Divergence) -> None:
         words = tr("Settings that differ")

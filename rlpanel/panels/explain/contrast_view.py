@@ -9,10 +9,9 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.difference import MIN_EFFECT, Difference, label_of
+from rlpanel.analysis.difference import MIN_EFFECT, Difference
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import RLPanelError
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import (
     CHOICES,
@@ -39,7 +38,8 @@ from rlpanel.panels.explain.link_rows import (
 )
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.column_words import described
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.plots.plot_elements import effect_bars
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
@@ -331,9 +331,31 @@ def _summary(found: Contrast) -> str:
     return text
 
 
+def label_of(difference: Difference) -> str:
+    """Return a difference's feature in the language of the page."""
+    name, kind = difference.name, difference.kind
+    if kind == "number":
+        return described(name).axis
+    if kind == "label":
+        return name
+    if kind in ("missing", "script"):
+        text = marked("{name} is missing") if kind == "missing" else marked("share of {name} letters")
+        return tr(text, name=name)
+    words = {
+        ("prompt", False): marked("prompt contains “{name}”"),
+        ("prompt", True): marked("prompt begins with “{name}”"),
+        ("truth", False): marked("ground truth contains “{name}”"),
+        ("truth", True): marked("ground truth begins with “{name}”"),
+        ("", False): marked("contains “{name}”"),
+        ("", True): marked("begins with “{name}”"),
+    }
+    of = kind.split(" ")[0]
+    return tr(words[of if of in ("prompt", "truth") else "", kind.endswith("opening")], name=name)
+
+
 def _words(difference: Difference) -> str:
     """Return a difference's feature in words, without its unit."""
-    return describe(difference.name).label if difference.kind == "number" else label_of(difference)
+    return described(difference.name).label if difference.kind == "number" else label_of(difference)
 
 
 def _levels(difference: Difference) -> list[str]:
@@ -356,7 +378,7 @@ def _row(key: str, difference: Difference) -> dict[str, Any]:
         second=second,
     )
     if difference.kind == "number":
-        tip = f"{describe(difference.name).help} {tip}"
+        tip = f"{described(difference.name).help} {tip}"
     return link_row(
         key, label_of(difference), number(tested.effect, sign=True), tested.effect / 3,
         [*values, number(tested.error)], tip=tip, signed=True,

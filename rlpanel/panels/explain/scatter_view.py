@@ -11,9 +11,9 @@ import param
 from bokeh.events import SelectionGeometry, Tap
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.explain.link_rows import both, note_pane
 from rlpanel.panels.inputs.input_fields import select_field
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, scatter_points
 from rlpanel.panels.plots.value_axis import ValueRange
@@ -98,7 +98,7 @@ class ScatterView(Viewer):
         """Offer the number columns; reward and KL are chosen first."""
         snapshot = self.context.snapshot
         columns = [name for name in snapshot.numbers if snapshot.has_number(name)]
-        options = {describe(name).axis: name for name in columns}
+        options = {described(name).axis: name for name in columns}
         names = list(options.values())
         kl = f"{self.context.display.kl_estimator}_mean"
         first, second = (*self.asked, "", "")[:2]
@@ -123,8 +123,8 @@ class ScatterView(Viewer):
             **ON_BOARD,
             tools=["box_select"],
             active_tools=["box_select"],
-            xlabel=describe(x).axis,
-            ylabel=describe(y).axis,
+            xlabel=described(x).axis,
+            ylabel=described(y).axis,
             nonselection_alpha=0.75,
             hooks=[self._finish],
         )

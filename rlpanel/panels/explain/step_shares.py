@@ -19,11 +19,12 @@ from rlpanel.analysis.step_change import ChangePart, StepChange, explain_step
 from rlpanel.analysis.step_windows import StepWindows, chosen_windows, range_filter
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
-from rlpanel.metrics.engine.column_info import METRICS, describe
+from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import marked_of, parse_range, range_text, ranges_of, steps_label
 from rlpanel.panels.explain.link_rows import LinkRows, both, caption, link_row, note_pane, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.marked_steps import MarkedSteps
@@ -147,7 +148,7 @@ class StepShares(Viewer):
 
     def _show_choice(self, view: RunView) -> None:
         """Offer the numbers of the run that have shares; the finding's, else the reward, comes first."""
-        options = {describe(name).axis: name for name in metrics_with_shares(view)}
+        options = {described(name).axis: name for name in metrics_with_shares(view)}
         found, (metric, since, steps) = marked_of(self.context), (*self.asked, "", "", "")[:3]
         self._marked = found
         ranges = ranges_of(found, view.snapshot) if found is not None else None
@@ -271,8 +272,8 @@ def metrics_with_shares(view: RunView) -> list[str]:
 
 
 def _headline(change: StepChange) -> str:
-    column = describe(change.column)
-    unit = f" {column.unit}" if column.unit and column.unit != column.label else ""
+    column = described(change.column)
+    unit = f" {tr(column.unit)}" if column.unit and column.unit != column.label else ""
     return tr(
         "{label} in {steps}: {value}{unit}, after {before} in {since} ({change}).",
         label=column.label,

@@ -6,7 +6,7 @@ const SEVERITIES = ["alarm", "warning", "info"]
 function counted(severity, count) {
   if (severity === "alarm") return count === 1 ? t("1 alarm") : t("{count} alarms", { count })
   if (severity === "warning") return count === 1 ? t("1 warning") : t("{count} warnings", { count })
-  return t("{count} earlier", { count })
+  return count === 1 ? t("1 earlier finding") : t("{count} earlier findings", { count })
 }
 
 /** Draw the worst severity with its name, and the number of the others. */
@@ -25,11 +25,12 @@ function drawBadge(badge, findings, checked) {
     counts: counts.map(([severity, count]) => counted(severity, count)).join(", "),
   })
   badge.replaceChildren(
-    ...counts.map(([severity, count], position) => {
+    ...counts.slice(0, 1).map(([severity, count]) => {
       const part = element("span", `count ${severity}`)
-      part.append(mark(severity), position ? `${count}` : counted(severity, count))
+      part.append(mark(severity), counted(severity, count))
       return part
     }),
+    ...(counts.length > 1 ? [element("span", "rest", `+${findings.length - counts[0][1]}`)] : []),
   )
 }
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.compare.siblings import rollout_summary, shared_characters
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.store.index.run_index import RunIndex
@@ -62,8 +62,8 @@ def read_rollouts(index: RunIndex, view: RunView, rows: np.ndarray, style: TextS
 
 def number_entry(name: str, value: float, label: str = "") -> list[str]:
     """Return label, text, tooltip and name of a number."""
-    label = label or _TITLES.get(name, describe(name).label)
-    return [tr(label), number(value, sign=name not in _UNSIGNED), describe(name).tip, name]
+    label = label or _TITLES.get(name, described(name).label)
+    return [tr(label), number(value, sign=name not in _UNSIGNED), described(name).tip, name]
 
 
 #: Numbers that are written without a plus sign.

@@ -12,11 +12,11 @@ import numpy as np
 import param
 from markupsafe import Markup
 
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number, plus_minus
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.compare.siblings import whole_group
 from rlpanel.panels.groups.group_rollouts import Card, are_agents, discarded_text, number_entry, read_rollouts
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr, tr_html
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
@@ -190,7 +190,7 @@ def _fit_html(view: RunView, rows: np.ndarray) -> str:
         return ""
     largest = Markup(", ").join(
         Markup('<span title="{}">{}</span>').format(
-            describe(FORMULAS[name]).tip,
+            described(FORMULAS[name]).tip,
             tr("{value} from {name}", value=number(value), name=tr(_SHORT[name])),
         )
         for name, value in sorted(most.items(), key=lambda pair: pair[1])

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.plots.plot_elements import GROUP_COLORS
@@ -120,7 +120,7 @@ def _head(groups: StepGroups) -> dict[str, Any]:
         "they are below a pass, else all high. {tip} Click to filter the grid to a group.",
         groups=len(groups),
         mean_std=number(mean_std),
-        tip=describe("zero_variance_groups").tip,
+        tip=described("zero_variance_groups").tip,
     )
     return {"title": tr("Groups"), "tip": tip, "notes": [[f"{len(groups):,}{comma}", ""], *without_signal]}
 

@@ -14,11 +14,13 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine.column_info import METRICS, describe
+from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.number_text import number
+from rlpanel.panels.conversation.image_strip import ImageStrip
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, watch_step
@@ -118,7 +120,7 @@ def _column(name: str, values: pd.Series) -> DataColumn:
     return DataColumn(
         name,
         _TITLES.get(name, name),
-        tip=describe(name).tip if name in METRICS else "",
+        tip=described(name).tip if name in METRICS else "",
         width=_WIDTHS.get(name, 72),
         align="right" if number else "left",
     )
@@ -162,7 +164,7 @@ def _summary(groups: StepGroups, step: int | None) -> str:
     view = groups.view
     position = view.snapshot.steps.position(step) if step is not None else -1
     rates = {
-        describe(name).label: view.values_at(name, (position,))[0]
+        described(name).label: view.values_at(name, (position,))[0]
         for name in _PASSES
         if name in view.step_metrics
     }
@@ -180,6 +182,8 @@ class GroupsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
+        self._context = context
+        self._images = ImageStrip(context, given=True)
         self._mode = select_field("what", tr("Groups"), 190)
         self._mode.param.update(
             options={tr("This sample's group"): _ONE, tr("All groups of the step"): _ALL}, value=_ONE
@@ -194,6 +198,7 @@ class GroupsTab(Viewer):
         self._table = GroupTable(context, self._show_note)
         self._column = pn.Column(
             FieldRow(self._mode, self._note, margin=(8, 10, 0, 10)),
+            self._images,
             self._cards,
             self._table,
             sizing_mode="stretch_both",
@@ -204,6 +209,7 @@ class GroupsTab(Viewer):
         self._mode.param.watch(self._activate, "value")
         self.param.watch(self._activate, "active")
         self._table.param.watch(self.show_group, "picks")
+        context.param.watch(self._show_images, "sample")
         self._activate()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -218,6 +224,15 @@ class GroupsTab(Viewer):
         one = self._mode.value == _ONE
         self._cards.visible, self._table.table.visible = one, not one
         self._cards.active, self._table.active = self.active and one, self.active and not one
+
+        self._show_images()
+
+    def _show_images(self, *_: Any) -> None:
+        """Show the images of the prompt, which all samples of the group share, once above the cards."""
+        if self._cards.active:
+            self._images.sample = self._context.sample
+        elif self._mode.value != _ONE:
+            self._images.sample = None
 
     def _show_note(self, text: str) -> None:
         self._note.html = f'<span class="note">{safe_text(text)}</span>'

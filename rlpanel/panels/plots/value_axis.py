@@ -57,7 +57,9 @@ def widen(low: float, high: float, least: float = 0.0) -> tuple[float, float]:
     return (low - missing / 2, high + missing / 2) if missing > 0 else (low, high)
 
 
-def fit_axis(lines: Sequence[Points], *, log: bool = False, least: float = 0.0) -> tuple[float, float] | None:
+def fit_axis(
+    lines: Sequence[Points], *, log: bool = False, least: float = 0.0, whole_band: bool = False
+) -> tuple[float, float] | None:
     """Return start and end of the value axis for all lines of a plot; None if no value can be drawn.
 
     Parameters
@@ -69,6 +71,8 @@ def fit_axis(lines: Sequence[Points], *, log: bool = False, least: float = 0.0) 
         Whether the axis is logarithmic; values of 0 and below are left out.
     least : float
         The least span of a linear axis, as in `LEAST_SPAN`.
+    whole_band : bool
+        Whether nearly all of the band must be in view: an interval of uncertainty that is cut looks smaller.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def fit_axis(lines: Sequence[Points], *, log: bool = False, least: float = 0.0) 
     if not ranges:
         return None
     low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
-    low, high = _with_band(low, high, scaled)
+    low, high = _with_band(low, high, scaled, whole=whole_band)
     if log and low < high < low + _LEAST_DECADES:
         low, high = (low + high - _LEAST_DECADES) / 2, (low + high + _LEAST_DECADES) / 2
     elif not log and high > low:
@@ -108,14 +112,15 @@ def _scaled(values: np.ndarray, log: bool) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def _with_band(low: float, high: float, lines: Sequence[Points]) -> tuple[float, float]:
-    """Return a range that gives the band some room; all of it if the lines are constant."""
+def _with_band(low: float, high: float, lines: Sequence[Points], *, whole: bool) -> tuple[float, float]:
+    """Return a range that gives the band some room; all of it if the lines are constant, or if asked for."""
     bands = [line for line in lines if len(line.get("lo", ())) and len(line.get("hi", ()))]
     if not bands:
         return low, high
-    least = min(low, *(float(np.median(line["lo"])) for line in bands))
-    most = max(high, *(float(np.median(line["hi"])) for line in bands))
-    room = _BAND_SHARE * (high - low) or np.inf
+    share = _LOW if whole else 0.5
+    least = min(low, *(float(np.quantile(line["lo"], share)) for line in bands))
+    most = max(high, *(float(np.quantile(line["hi"], 1 - share)) for line in bands))
+    room = np.inf if whole else _BAND_SHARE * (high - low) or np.inf
     return max(least, low - room), min(most, high + room)
 
 

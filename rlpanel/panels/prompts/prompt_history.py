@@ -44,6 +44,9 @@ MAX_SAMPLES = 300
 #: Up to this many bytes of log are read on the event loop, more on a thread.
 READ_NOW = 1 << 20
 
+#: Plots below each other where they do not fit beside each other.
+_WRAPPED = ":host { flex-wrap: wrap; }"
+
 
 class _Texts(NamedTuple):
     """Texts of samples."""
@@ -98,7 +101,8 @@ class PromptHistory(Viewer):
             for name, plot in (("reward", self._reward), ("length", self._length))
         ]
         self._column = pn.Column(
-            pn.FlexBox(*plots, gap="0", margin=(0, 8)),
+            # A `FlexBox` does not pass its size on to the plots, which then stay empty.
+            pn.Row(*plots, margin=(0, 8), sizing_mode="stretch_width", stylesheets=[_WRAPPED]),
             self.responses,
             self._diff,
             sizing_mode="stretch_width",

@@ -19,12 +19,12 @@ from panel.viewable import Viewer
 
 from rlpanel.board_url import SCALES
 from rlpanel.errors import RLPanelError
-from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.metrics.logged_arrays import array_names
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
@@ -237,7 +237,7 @@ class RolloutsPage(Viewer):
         first = ["reward", f"{metric}_mean", "tokens", "response_length", "response_chars", "advantage"]
         names = [name for name in [*first, *view.number_names] if name in {*view.number_names}]
         options = {tr("group mean, then reward"): BY_GROUP} if view.grouped else {}
-        options |= {column_info.describe(name).axis: name for name in dict.fromkeys(names) if view.has(name)}
+        options |= {described(name).axis: name for name in dict.fromkeys(names) if view.has(name)}
         options |= {tr("order of arrival"): BY_ARRIVAL}
         if options != self._order.options:
             kept = self._wish if self._wish in options.values() else next(iter(options.values()))
@@ -382,7 +382,7 @@ class RolloutsPage(Viewer):
         return "reward" if order in (None, BY_GROUP, BY_ARRIVAL) else str(order)
 
     def _column_label(self) -> str:
-        return column_info.describe(self._number_column).label
+        return described(self._number_column).label
 
     def _row_texts(self, lines: Sequence[TokenLine]) -> list[dict[str, Any]]:
         """Return uid, group with its label, number as value and text, and tokens of each row."""

@@ -193,19 +193,19 @@ export function render({ model, el }) {
     const costs = []
     for (const key of isWide && room > 0 ? ["best", "tokens", "gpu_hours", "hours"].filter(known) : []) {
       if (key === "hours" && means.includes("gpu_hours")) continue
-      room -= 84
+      room -= 96
       if (room < 120) break
       means.push(key)
       costs.push(key)
     }
     const grids = {
-      narrow: "34px 22px minmax(90px, 1fr) 64px 104px",
+      narrow: "34px 22px minmax(90px, 1fr) 64px 118px",
       medium: `34px 22px ${name}px 58px 84px 108px minmax(120px, 1fr) 70px`,
       wide: [
         "34px 22px",
         `${name}px`,
         "62px 112px 118px",
-        ...means.map((key) => (costs.includes(key) ? "84px" : "70px")),
+        ...means.map((key) => (costs.includes(key) ? "96px" : "70px")),
         ...widths,
         "minmax(200px, 1fr) 78px",
       ].join(" "),

@@ -10,10 +10,10 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
@@ -113,11 +113,11 @@ class SampleDetail(Viewer):
             words = safe_text(self.context.message or tr("no sample selected"))
             return f'<div class="head"><b>{title}</b><span class="note">{words}</span></div>'
         place = [
-            f"step {sample.step}",
-            f"rank {sample.rank}" if sample.rank >= 0 else "",
+            tr("step {step}", step=sample.step),
+            tr("rank {rank}", rank=sample.rank) if sample.rank >= 0 else "",
             sample.place,
         ]
-        place += [f"group {sample.group}"] if sample.group else []
+        place += [tr("group {group}", group=sample.group)] if sample.group else []
         where = " · ".join(part for part in place if part)
         notes = "".join(f'<div class="note kl">{safe_text(note)}</div>' for note in sample.notes)
         uid = safe_text(sample.uid)
@@ -130,17 +130,17 @@ class SampleDetail(Viewer):
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator
-        label = f"{describe(estimator).label} sum"
+        label = described(estimator).label + tr(" sum")
         shown = [
             (tr("reward"), sample.reward, "policy", False),
-            ("ref", sample.ref_reward, "reference", False),
-            ("gap", sample.columns.get("reward_gap", math.nan), "muted", True),
+            (tr("ref"), sample.ref_reward, "reference", False),
+            (tr("gap"), sample.columns.get("reward_gap", math.nan), "muted", True),
             (label, sample.columns.get(f"{estimator}_sum", math.nan), "kl", True),
             (tr("advantage"), sample.advantage, "muted", True),
             ("tokens", sample.columns.get("response_tokens", math.nan), "length", False),
             (tr("tool calls"), sample.columns.get("tool_calls", math.nan), "entropy", False),
             (tr("failed"), sample.columns.get("tool_errors", math.nan) or math.nan, "bad", False),
-            ("lag", sample.columns.get("lag", math.nan), "muted", False),
+            (tr("lag"), sample.columns.get("lag", math.nan), "muted", False),
         ]
         return "".join(
             f'<span>{safe_text(name)} <b class="{color}">{number(value, sign=sign)}</b></span>'

@@ -55,7 +55,7 @@ def answer_html(context: Context, sample: Sample) -> str:
     ).format(
         match=match,
         tip=answer_tip(columns.chosen),
-        title=tr("answer ({rule})", rule=columns.chosen.rule.key),
+        title=tr("answer ({rule})", rule=tr(columns.chosen.rule.key)),
         answer=shorten(one_line(answer), _MOST) if answer else "–",
         truth_title=tr("truth"),
         truth=shorten(one_line(truth), _MOST),

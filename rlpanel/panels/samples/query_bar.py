@@ -7,8 +7,8 @@ from typing import Any
 
 import param
 
-from rlpanel.metrics.engine import column_info
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.filter_columns import FilterScope
@@ -93,7 +93,7 @@ def names_of(scope: FilterScope) -> list[list[str]]:
 
 
 def _description(name: str) -> str:
-    column = column_info.describe(name)
+    column = described(name)
     return f"{column.label}, {column.detail}" if column.detail else column.label
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from unicodedata import east_asian_width
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from rlpanel import schema
 from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.answer_words import answer_tip
 from rlpanel.panels.samples.episode_traces import trace_column
@@ -108,11 +110,10 @@ def row_height(frame: pd.DataFrame) -> int:
 
 
 def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | None) -> DataColumn:
-    is_number, label = _is_number(values), f"{column_info.describe(name).label}{_reduction(name)}"
+    is_number, label = _is_number(values), f"{described(name).label}{_reduction(name)}"
     filtered = (tr("{column} at least") if is_number else tr("{column} contains")).format(column=label)
-    title, tip = title_of(name), column_info.describe(name).tip
+    title, tip = title_of(name), described(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
-        title = f"{title} ({answers.chosen.rule.key})" if name == answers.answer else title
         tip = answer_tip(answers.chosen)
     grows = name in _TEXTS and width > _GROWING
     return DataColumn(
@@ -130,13 +131,18 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
 
 def title_of(name: str) -> str:
     """Return a column's title."""
-    own = {COLUMN: "media", "ground_truth": tr("truth")}
-    return own.get(name) or f"{column_info.describe(name).label}{_reduction(name)}"
+    own = {
+        COLUMN: tr("media"),
+        "ground_truth": tr("truth"),
+        "answer": tr("answer"),
+        "match": tr("match"),
+    }
+    return own.get(name) or f"{described(name).label}{_reduction(name)}"
 
 
 def _reduction(name: str) -> str:
     """Return the suffix for the title of a token metric's mean or sum; empty for other columns."""
-    suffix = {"mean": " mean", "sum": " sum"}.get(name.rpartition("_")[2], "")
+    suffix = {"mean": tr(" mean"), "sum": tr(" sum")}.get(name.rpartition("_")[2], "")
     return suffix if column_info.describe(name).detail else ""
 
 
@@ -145,7 +151,7 @@ def _is_number(values: pd.Series) -> bool:
 
 
 #: Widths of columns in pixels: a column has the first one that its cells fit in, so that few steps change it.
-_WIDTHS = (52, 66, 84, 106, 134, 170, 220, 300, 420, 600, 900)
+_WIDTHS = (52, 60, 68, 76, 84, 94, 106, 134, 170, 220, 300, 420, 600, 900)
 #: Widest number column; a name of the log may have any length. Narrowest column of texts that share the room.
 _WIDEST, _GROWING = 134, 128
 #: Pixels of a character, and of a cell's padding with the arrow of its head.
@@ -167,9 +173,14 @@ def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
         longest = max((len(number(float(value), whole=True)) for value in ends), default=1)
         if not _is_whole(finite):
             longest = max(longest, 6)
-        return _fitting(max(longest, len(title)), _WIDEST)
+        return _fitting(max(longest, _width(title)), _WIDEST)
     longest = max((len(str(value)) for value in {*values.dropna().tolist()}), default=0) + _SIGN
-    return _fitting(max(longest, min(len(title), 8) + 1), _WIDTHS[-1])
+    return _fitting(max(longest, min(_width(title), 8) + 1), _WIDTHS[-1])
+
+
+def _width(text: str) -> int:
+    """Return how many Latin letters are as wide as a text: a Chinese character is as wide as two."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def _fitting(characters: float, most: int) -> int:

@@ -98,6 +98,12 @@ class Selection(param.Parameterized):
     )
     curves = param.List(default=[], item_type=str, doc="Columns drawn as curves; empty: the defaults.")
     log_curves = param.List(default=[], item_type=str, doc="Columns whose curves have a logarithmic axis.")
+    zoom = param.NumericTuple(
+        default=None,
+        length=2,
+        allow_None=True,
+        doc="First and last position of the zoom, on the axis of the curves; None: all steps.",
+    )
     search = param.String(
         default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
     )

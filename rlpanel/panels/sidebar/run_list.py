@@ -171,7 +171,7 @@ def open_run(selection: Selection, name: str, **chosen: Any) -> None:
     """
     page = "" if selection.page == RUNS_PAGE else selection.page
     anew = {"split": "", "overlay_splits": [], "step": None, "uid": "", "token": -1, "follow": True}
-    reset = {**anew, "finding": ""} if name != selection.run else {}
+    reset = {**anew, "finding": "", "zoom": None} if name != selection.run else {}
     selection.param.update(**{"run": name, "page": page, **reset, **chosen})
 
 

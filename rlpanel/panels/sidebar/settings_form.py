@@ -18,6 +18,7 @@ from rlpanel.metrics.engine.metric import STATISTICS, split_statistic
 from rlpanel.number_text import number
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import current_language, marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.store.snapshot.run_view import RunView
@@ -88,7 +89,7 @@ def unique_labels(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _label(name: str) -> str:
-    column = column_info.describe(name)
+    column = described(name)
     return " · ".join([column.axis, *(alias for alias in column.aliases if not alias.startswith(name))])
 
 

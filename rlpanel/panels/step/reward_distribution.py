@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.plots.value_axis import ValueRange
@@ -241,4 +241,5 @@ def _score_column(snapshot: Snapshot) -> str | None:
 
 
 def _title(column: str) -> str:
-    return column_info.describe(column).label.capitalize()
+    label = described(column).label
+    return label[:1].upper() + label[1:]

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import panel as pn
 import param
 
-from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curve_selection import curves_of, show_curve
+from rlpanel.panels.language.column_words import described
+from rlpanel.panels.language.labels import current_language, tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -55,7 +56,7 @@ class StepSummary(Component):
 
     def _draw(self, *_: Any) -> None:
         numbers = step_numbers(self.context)
-        tips = {number["column"]: column_info.describe(number["column"]).tip for number in numbers}
+        tips = {number["column"]: described(number["column"]).tip for number in numbers}
         self.param.update(numbers=numbers or self.numbers, tips=tips or self.tips, visible=bool(numbers))
 
 
@@ -70,7 +71,7 @@ def step_numbers(context: Context) -> list[dict[str, str]]:
         return []
     shown = {curve.columns[0] for curve in curves_of(context)}
     names = [name for name in _names(context) if view.has(name) and name not in shown]
-    key = (position, *names)
+    key = (position, current_language(), *names)
     return cached_on(view, "numbers", key, lambda: [_number_json(view, name, position) for name in names])
 
 
@@ -90,18 +91,18 @@ def _names(context: Context) -> list[str]:
 
 def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
     """Return a column's mean at a step as JSON object; its texts are not escaped."""
-    column = column_info.describe(name)
+    column = described(name)
     [value] = view.values_at(name, (position,))
     return {
         "column": name,
-        "label": f"{column.label}{' sum' if name.endswith('_sum') else ''}",
+        "label": column.label + (tr(" sum") if name.endswith("_sum") else ""),
         "value": number(value),
-        "unit": column.unit if column.unit not in ("", "reward", "share") else "",
+        "unit": tr(column.unit) if column.unit not in ("", "reward", "share") else "",
     }
 
 
 def _pair_html(shown: dict[str, str]) -> str:
     text = {name: safe_text(value) for name, value in shown.items()}
-    tip = safe_text(column_info.describe(shown["column"]).tip)
+    tip = safe_text(described(shown["column"]).tip)
     unit = f' <span class="delta">{text["unit"]}</span>' if text["unit"] else ""
     return f'<div title="{tip}"><dt>{text["label"]}</dt><dd>{text["value"]}{unit}</dd></div>'

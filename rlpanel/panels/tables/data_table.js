@@ -95,19 +95,26 @@ export function render({ model }) {
     const row = table.getRows().find((each) => each.getData().key === model.chosen)
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
-  // A number that the edge cuts looks like another number: the texts take its room, so that it is out of view.
+  // A cell that the edge cuts looks like another one. The texts give it the room that it lacks; if they have too
+  // little, they take its room, so that it is out of view.
   const clear = () => {
     const growers = model.shape.columns.filter(({ grow }) => grow).length
     if (!growers) return
     holder.style.setProperty("--rl-spare", "0px")
     const edge = holder.getBoundingClientRect().right
+    const boxOf = ({ field }) =>
+      holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`)?.getBoundingClientRect()
     const cut = model.shape.columns
-      .filter(({ align }) => align === "right")
-      .map(({ field }) => holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`))
-      .map((head) => head?.getBoundingClientRect())
+      .filter(({ grow }) => !grow)
+      .map(boxOf)
       .find((head) => head && head.left < edge - 1 && head.right > edge + 1)
-    const spare = cut ? (edge - cut.left) / growers : 0
-    holder.style.setProperty("--rl-spare", `${Math.ceil(spare)}px`)
+    if (!cut) return
+    const lacking = Math.ceil((cut.right - edge) / growers)
+    const gives = model.shape.columns.every(
+      (column) => !column.grow || (boxOf(column)?.width ?? 0) - column.width >= lacking,
+    )
+    const spare = gives ? -lacking : Math.ceil((edge - cut.left) / growers)
+    holder.style.setProperty("--rl-spare", `${spare}px`)
   }
   let fits = 0
   const measure = () => {

@@ -3,7 +3,7 @@
 
 /** Heights in CSS pixels, larger on a large screen: of a row with its gap, and of the lines below. */
 const LARGE = matchMedia("(min-width: 1800px) and (min-height: 1000px)")
-const rowHeight = () => (LARGE.matches ? 24 : 15)
+const rowHeight = () => (LARGE.matches ? 24 : 18)
 const lineHeight = () => (LARGE.matches ? 120 : 58)
 const GAP = 3 // between the cells of two rows
 const DRAG = 5 // distance in pixels from which a click is a drag

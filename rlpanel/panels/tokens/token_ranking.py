@@ -20,6 +20,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
@@ -313,8 +314,8 @@ def _label(name: str) -> str:
     """Return the label of a measure with its unit; for KL it names the estimator."""
     if name == VALUE_ERROR:
         return tr("Highest mean |value − return|")
-    metric = column_info.get(name)
-    return tr("Highest mean {label} ({unit})", label=metric.label, unit=metric.unit)
+    metric = described(name)
+    return tr("Highest mean {label} ({unit})", label=metric.label, unit=tr(metric.unit))
 
 
 def _token_text(token: str, encoding: Encoding) -> str:

@@ -26,6 +26,7 @@ import param
 from rlpanel.board_url import SCALES
 from rlpanel.metrics.engine import column_info
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import current_language, tr
 from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, SURE, MetricRow, sample_rows, scale_of
 from rlpanel.panels.ui import theme
@@ -106,7 +107,7 @@ def metric_declarations() -> dict[str, dict[str, Any]]:
     """Return the declaration of each token metric by name: label, unit, tip, colours, inputs."""
     names = ("label", "unit", "color", "tip")
     return {
-        m.name: {name: getattr(column_info.describe(m.name), name) for name in names}
+        m.name: {name: getattr(described(m.name), name) for name in names}
         | {"scale": scale_of(m), "needs": list(m.needs), "rule": scale_rule(m.name), "sure": m.name in SURE}
         for m in column_info.visible_metrics()
         if m.level == "token"

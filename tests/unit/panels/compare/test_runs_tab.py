@@ -20,7 +20,7 @@ from rlpanel.analysis.run_comparison import (
 from rlpanel.board_url import BEST
 from rlpanel.metrics.win_rate import win_rate_of
 from rlpanel.panels.compare.runs_summary import comparison_export, win_rate_html, win_rate_text
-from rlpanel.panels.compare.runs_tab import difference_plot
+from rlpanel.panels.compare.runs_tab import difference_plot, lone_difference
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 
@@ -101,6 +101,17 @@ def test_no_bar_holds_lost_and_won_prompts() -> None:
     assert sum(layers["reference"]["top"]) == (differences < 0).sum()
     assert sum(layers["policy"]["top"]) == (differences >= 0).sum()
     assert sum(layers["muted"]["top"]) == 1
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, "0"), (-0.25, "−0.25")])
+def test_a_lone_difference_is_a_thin_bar_with_its_words(value: float, text: str) -> None:
+    differences = np.full(397, value)
+    plot = difference_plot(differences)
+    low, high = plot["x"]
+    for layer in plot["layers"]:
+        assert np.ptp([*layer["left"], *layer["right"]]) < (high - low) / 10
+    assert lone_difference(differences) == f"all 397 are {text}"
+    assert lone_difference(np.array([value, value + 1])) == ""
 
 
 def test_the_outcome_is_said_with_its_intervals() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
-from rlpanel.panels.conversation.hits import MOST_HITS, hits_of
+from rlpanel.panels.conversation.hits import MOST_HITS, Hit, hits_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate
@@ -65,9 +65,34 @@ def test_words_of_the_logged_json_mark_the_whole_call() -> None:
     ]
 
 
-def test_conditions_on_a_whole_text_have_no_place_in_its_parts() -> None:
-    assert hits_of(BLOCKS, [TextPredicate("", "startswith", "needle")]) == []
+def test_the_beginning_the_end_and_all_of_a_text_are_found_in_its_parts() -> None:
+    texts = {
+        "prompt": "<|user|>\nFind the needle.\n",
+        "response": "<think>\nneedle\n</think>\nA needle? 🔍 Needle!\n<call> {}\nno needle here",
+    }
+
+    def found(word: str, value: str, field: str = "response") -> list[Hit]:
+        return hits_of(BLOCKS, [TextPredicate(field, word, value)], texts)
+
+    whole = [(1, "reasoning", 0, 6), (1, "text", 0, 19), (1, "call:0", 0, len(BLOCKS[1].calls[0].text))]
+    assert found("endswith", "Needle HERE") == [(1, "result:0", 3, 14)]
+    assert found("endswith", "needle here", "") == [(1, "result:0", 3, 14)]
+    begun = found("startswith", "<think>\nneedle\n</think>\nA n")
+    assert begun == [(1, "reasoning", 0, 6), (1, "text", 0, 3)]
+    assert found("==", texts["response"]) == [*whole, (1, "result:0", 0, 14)]
+    assert found("startswith", "<|user|>\nFind", "prompt") == [(0, "text", 0, 4)]
+    assert found("startswith", "Find", "prompt") == []  # the text as logged begins with markup
+    assert found("startswith", "needle") == found("==", "needle") == []
+    assert hits_of(BLOCKS, [TextPredicate("response", "endswith", "needle here")]) == []
     assert hits_of(BLOCKS, []) == []
+
+
+def test_a_beginning_that_stands_in_two_parts_is_marked_in_both() -> None:
+    blocks = made({"role": "user", "content": "q"}, {"role": "assistant", "content": "So. Yes."})
+    blocks[1].begun = "Let me think."
+    texts = {"response": "Let me think. So. Yes."}
+    test = TextPredicate("response", "startswith", "let me think. so")
+    assert hits_of(blocks, [test], texts) == [(1, "begun", 0, 13), (1, "text", 0, 2)]
 
 
 def test_hits_are_bounded() -> None:

@@ -49,6 +49,12 @@ def test_a_wide_band_gets_some_room_and_leaves_most_to_the_line() -> None:
     assert (end - start) < 2 * 0.6
 
 
+def test_an_interval_of_uncertainty_is_not_cut() -> None:
+    start, end = fit_axis([line(RISE, 50)], whole_band=True) or (0, 0)
+    assert start < RISE[0] - 45
+    assert end > RISE[-1] + 45
+
+
 def test_a_narrow_band_gets_no_more_room_than_it_needs() -> None:
     narrow, none = fit_axis([line(RISE, 0.01)]), fit_axis([line(RISE)])
     assert narrow == pytest.approx(none, abs=0.05)

@@ -56,7 +56,7 @@ def titles(grid: SampleGrid) -> list[str]:
 
 def test_the_answer_stands_beside_the_truth(tmp_path: Path) -> None:
     grid = answers_grid(tmp_path / "run")
-    assert titles(grid)[:6] == ["prompt", "response", "reward", "answer (boxed)", "truth", "match"]
+    assert titles(grid)[:6] == ["prompt", "response", "reward", "answer", "truth", "match"]
     assert grid.table.frame[["answer", "match"]].to_numpy().tolist() == [
         ["0", "no"], ["1", "yes"], ["2", "no"], ["3", "no"],
     ]  # fmt: skip
