@@ -158,7 +158,7 @@ THREE = TableSpec(
     (
         TableColumn("n", "number", "N."),
         TableColumn("kind", "text", "Kind."),
-        TableColumn("o", "object", "O.", brief=lambda key, _: key != "derived"),
+        TableColumn("o", "object", "O.", brief=lambda key, _, row: key != "derived"),
         TableColumn("long", "text", "Long.", full=True),
     ),
 )
