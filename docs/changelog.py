@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: Kind of a fragment, the first word of its name, to the heading in the changelog.
 KINDS = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed"}
+
+#: Characters of a line of the changelog.
+WIDTH = 126
 
 
 def fragments(folder: Path) -> dict[Path, str]:
@@ -36,6 +40,13 @@ def fragments(folder: Path) -> dict[Path, str]:
     return found
 
 
+def _entry(text: str) -> str:
+    """Return a text as an item of a list, in lines of the same width as the others."""
+    return textwrap.fill(
+        f"- {text}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
 def with_fragments(changelog: str, texts: dict[Path, str]) -> str:
     """Return the changelog with the texts under *Unreleased*, each under the heading of its kind.
 
@@ -49,15 +60,16 @@ def with_fragments(changelog: str, texts: dict[Path, str]) -> str:
         raise ValueError("CHANGELOG.md has no section Unreleased")
     section, mark, older = re.match(r"(.*?)(^## |\Z)(.*)", rest, re.DOTALL | re.MULTILINE).groups()  # type: ignore[union-attr]
     for kind, heading in KINDS.items():
-        lines = "".join(f"- {text}\n" for path, text in texts.items() if path.stem.partition("-")[0] == kind)
+        mine = [text for path, text in texts.items() if path.stem.partition("-")[0] == kind]
+        lines = "".join(f"{_entry(text)}\n" for text in mine)
         if not lines:
             continue
         if f"### {heading}\n" not in section:
             section = "\n".join([*filter(None, [section.rstrip()]), "", f"### {heading}", "", ""])
-        before, mine, after = section.partition(f"### {heading}\n")
+        before, title_of_kind, after = section.partition(f"### {heading}\n")
         entries, next_heading, others = after.partition("\n### ")
         entries = f"{entries.rstrip()}\n" if entries.strip() else "\n"
-        section = f"{before}{mine}{entries}{lines}{next_heading}{others}"
+        section = f"{before}{title_of_kind}{entries}{lines}{next_heading}{others}"
     return f"{head}{title}{section.rstrip()}\n{chr(10) if mark else ''}{mark}{older}"
 
 

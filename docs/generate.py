@@ -208,17 +208,23 @@ def _rule_entry(of: Rule, title: str) -> str:
 
 
 def lint_page() -> str:
-    """Return the page on lint, with the generated table of all rules."""
-    rows = ["| rule | holds if it passes | a sample fails if |", "|---|---|---|"]
+    """Return the page on lint, with a generated entry for each rule."""
+    parts = []
     for part in PARTS:
-        rows.append(f"| **{part}** | | |")
-        of_part = [rule for rule in LINT_RULES.values() if rule.part == part]
-        rows += [f"| `{rule.name}` | {rule.title} | {_cell(rule.formula)} |" for rule in of_part]
-    return between((FOLDER / "lint.md").read_text("utf-8"), "lint", "\n".join(rows))
+        parts.append(f"### {part[0].upper()}{part[1:]}")
+        for rule in (rule for rule in LINT_RULES.values() if rule.part == part):
+            parts += [f"#### {_as_text(rule.title)} · `{rule.name}`", _as_text(rule.formula)]
+    entries = "\n\n".join(parts)
+    return between((FOLDER / "lint.md").read_text("utf-8"), "lint", f"\n{entries}\n")
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _as_text(text: str) -> str:
+    """Return Markdown in which names such as <think> are no HTML."""
+    return text.replace("<", "\\<")
 
 
 def _thresholds(rule: Rule) -> str:

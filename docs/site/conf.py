@@ -5,6 +5,7 @@ The source folder is the repository, so that the relative links of the Markdown 
 
 from __future__ import annotations
 
+import gettext
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pydata_sphinx_theme
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +56,8 @@ templates_path = ["templates"]
 _BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
 #: Address of the repository, where it is known: pages have a link to edit them.
 ADDRESS = repository(_BUILD["metadata"]["hooks"]["custom"]["repository"])
+#: The theme's words in Chinese, for the Chinese pages.
+THEME_WORDS = gettext.translation("sphinx", Path(pydata_sphinx_theme.__file__).parent / "locale", ["zh"])
 html_theme_options = {
     "use_edit_page_button": bool(ADDRESS),
     "navbar_start": ["navbar-logo", "site-version"],
@@ -110,6 +114,8 @@ def _languages(
     if other not in app.env.found_docs:
         other = root_doc if chinese else f"{root_doc}.zh"
     context["chinese_pages"] = _listed(f"{root_doc}.zh") if chinese else None
+    if chinese:  # the theme's own words, and the glyphs of the browser
+        context |= {"_": THEME_WORDS.gettext, "gettext": THEME_WORDS.gettext, "language": "zh-CN"}
     context["other_language_page"] = other
     context["other_language"], context["other_language_name"] = (
         ("en", "English") if chinese else ("zh", "中文")

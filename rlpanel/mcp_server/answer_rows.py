@@ -71,7 +71,7 @@ def lean(row: Mapping[str, Any], columns: Sequence[TableColumn], left: Sequence[
         if column.most is not None and value is not None:
             value = value[: column.most]
         if column.brief is not None and value is not None:
-            value = {key: item for key, item in value.items() if column.brief(key, value)}
+            value = {key: item for key, item in value.items() if column.brief(key, value, row)}
         found[column.name] = value
     return found
 
@@ -81,8 +81,8 @@ def omitted_keys(rows: Sequence[Mapping[str, Any]], column: TableColumn) -> int:
     brief = column.brief
     if brief is None:
         return 0
-    objects = [row[column.name] or {} for row in rows]
-    return len({key for value in objects for key in value if not brief(key, value)})
+    pairs = [(row[column.name] or {}, row) for row in rows]
+    return len({key for value, row in pairs for key in value if not brief(key, value, row)})
 
 
 def short(value: Any) -> Any:

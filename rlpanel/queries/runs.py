@@ -93,6 +93,7 @@ def runs(
     sort: RunSort = "",
     read: MostRead = MOST_READ,
     summaries: Any = None,
+    found: Any = None,
 ) -> Table:
     """Return the runs below a folder, the newest first, with their last reward and its trend.
 
@@ -112,6 +113,8 @@ def runs(
         Megabytes of runs that were never read which are read now.
     summaries : RunSummaries, optional
         What is known of runs already; new ones are noted in it.
+    found : sequence of RunInfo, optional
+        The runs below the root, the newest first, if they were listed already.
 
     Raises
     ------
@@ -127,7 +130,7 @@ def runs(
     by, falls = sort.removeprefix("-"), sort.startswith("-")
     if sort and by not in SORTED:
         raise SettingError(f"runs cannot be sorted by {by[:80]!r}{similar(by, SORTED)}")
-    found = discover(root)
+    found = list(found) if found else discover(root)
     # Only what is printed is read, unless the order depends on what is in the runs.
     needs_all = by not in ("", "run", "modified", "bytes")
     if sort and not needs_all:

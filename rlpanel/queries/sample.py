@@ -26,12 +26,17 @@ _DERIVED_NUMBERS = (
 )
 
 
-def _is_main(name: str, numbers: Mapping[str, Any]) -> bool:
+def _is_main(name: str, numbers: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Return whether a short answer has a number: a sum follows from its mean, lengths stand in ``chars``."""
     follows = name.endswith("_sum") and f"{name.removesuffix('_sum')}_mean" in numbers
     opposite = name.startswith("surprisal_") and "logprob_mean" in numbers
     length = name in ("prompt_chars", "response_chars")
     return not (follows or opposite or length or name.startswith(_DERIVED_NUMBERS))
+
+
+def _is_new(name: str, extra: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Return whether a short answer has a value of an unknown key; ``numbers`` has most of them, too."""
+    return isinstance(extra[name], bool) or extra[name] != (row["numbers"] or {}).get(name)
 
 
 def _columns() -> tuple[TableColumn, ...]:
@@ -47,7 +52,7 @@ def _columns() -> tuple[TableColumn, ...]:
         TableColumn("messages", "objects", "The conversation as chat messages, if it was logged as such."),
         TableColumn("numbers", "object", "Numbers of the log and metrics, by column.", brief=_is_main),
         TableColumn("labels", "object", "Short texts of the log, by key."),
-        TableColumn("extra", "object", "Values of keys that rlpanel does not know."),
+        TableColumn("extra", "object", "Values of keys that rlpanel does not know.", brief=_is_new),
         TableColumn("tokens", "integer", "Number of logged response tokens."),
         TableColumn("metrics", "texts", "Token metrics that the sample has.", full=True),
         TableColumn("remarks", "texts", "Remarks on oddities of the sample."),

@@ -40,8 +40,8 @@ class TableColumn:
     most : int, optional
         Most items of a list that a tool returns, since a long one would fill its answer.
     brief : callable, optional
-        Returns whether a short answer of a tool has a key of an object, given the key and the object; the
-        others are derived from these.
+        Returns whether a short answer of a tool has a key of an object, given the key, the object and the
+        row; the others follow from what it has.
     full : bool
         A fact or column that a tool returns only in a full answer, since it is long, or repeats another one.
     """
@@ -51,7 +51,7 @@ class TableColumn:
     description: str
     unit: str = ""
     most: int | None = None
-    brief: Callable[[str, Mapping[str, Any]], bool] | None = None
+    brief: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     full: bool = False
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import ClassVar
 
 from textual.app import App
@@ -14,6 +16,9 @@ from rlpanel.settings import Watching
 from rlpanel.terminal_ui.help_screen import HelpScreen
 from rlpanel.terminal_ui.run_screen import RunScreen
 from rlpanel.terminal_ui.runs_screen import RunsScreen
+
+#: Seconds that the list waits for the reader.
+LONGEST = 60.0
 
 
 class TopApp(App[None]):
@@ -38,18 +43,25 @@ class TopApp(App[None]):
     def __init__(self, root: str, run: str = "", *, every: float = 5.0, pause: float = 0.5) -> None:
         super().__init__()
         self._root, self._run, self._every, self._pause = root, run, every, pause
+        self._listed = threading.Event()
 
     def on_mount(self) -> None:
         """Show the list of runs, and a run on top of it if one was given."""
         runtime = default_runtime()
+        runtime.reader.listen(lambda run: self._listed.set() if run is None else None)
+        self._watched = runtime.reader.watch_root(self._root)
         if Watching.from_environment().check:
-            runtime.checks.watch(runtime.reader.watch_root(self._root))
+            runtime.checks.watch(self._watched)
         self.push_screen(RunsScreen(self._read, self.show_run, self._every))
         if self._run:
             self.show_run(self._run, self._run.rstrip("/").rpartition("/")[2])
 
-    def _read(self, sort: str) -> Table:
-        return runs(self._root, sort=sort, summaries=default_runtime().summaries)
+    def _read(self, sort: str, limit: int | None, megabytes: int) -> Table:
+        # The reader lists the folder as often as its size allows; a folder that is missing has no list.
+        if os.path.isdir(self._root):
+            self._listed.wait(LONGEST)
+        summaries, found = default_runtime().summaries, self._watched.runs
+        return runs(self._root, sort=sort, limit=limit, read=megabytes, summaries=summaries, found=found)
 
     def show_run(self, path: str, name: str) -> None:
         """Show a run on top of the list."""

@@ -137,6 +137,8 @@ def test_a_chinese_page_lists_the_pages_by_chinese_names(site: Path, reader: Pag
     reader.goto((site / "docs/start.zh.html").as_uri())
     names = reader.locator(".bd-sidebar-primary .caption")
     expect(names.first).to_have_text("教程")
+    expect(reader.locator("html")).to_have_attribute("lang", "zh-CN")
+    expect(reader.get_by_text("On this page")).to_have_count(0)
     reader.locator(".bd-sidebar-primary").get_by_role("link", name="安装").click()
     expect(reader.get_by_role("heading", name="安装", exact=False).first).to_be_visible()
 
@@ -181,9 +183,19 @@ def test_models_find_each_page_as_markdown(site: Path) -> None:
     assert alerts.startswith("- [Alerts](docs/alerts.md): `rlpanel serve` can send findings, the problems")
 
 
-def test_a_rule_has_an_address(site: Path, reader: Page) -> None:
-    reader.goto((site / "docs/findings.html").as_uri() + "#kl-spike-kl-spike")
-    expect(reader.get_by_role("heading", name="KL spike · kl_spike")).to_be_in_viewport()
+@pytest.mark.parametrize(
+    ("page", "anchor", "heading"),
+    [
+        ("findings", "kl-spike-kl-spike", "KL spike · kl_spike"),
+        ("lint", "logprobs-vary-logprob-varies", "Logprobs vary · logprob_varies"),
+        ("metrics", "kl-k3-kl-k3", "KL k3 · kl_k3"),
+    ],
+)
+def test_a_rule_and_a_metric_have_an_address(
+    site: Path, reader: Page, page: str, anchor: str, heading: str
+) -> None:
+    reader.goto((site / f"docs/{page}.html").as_uri() + f"#{anchor}")
+    expect(reader.get_by_role("heading", name=heading)).to_be_in_viewport()
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,15 @@ def test_a_fragment_joins_the_entries_of_its_kind(tmp_path: Path) -> None:
     ).replace("- Mended.\n", "- Mended.\n\n### Removed\n\n- The gauge is gone.\n")
 
 
+def test_a_long_fragment_is_broken_between_words() -> None:
+    long = "The page shows `a b`. " * 12
+    after = with_fragments(CHANGELOG, {Path("added-a.md"): long.strip()})
+    lines = after.partition("- Old.\n")[2].partition("\n\n")[0].splitlines()
+    assert [line[:2] for line in lines] == ["- ", "  ", "  "]
+    assert max(map(len, lines)) <= 126
+    assert " ".join(line[2:] for line in lines) == long.strip()
+
+
 def test_what_is_unreleased_becomes_a_version() -> None:
     after = released(CHANGELOG, "0.2.0", "2026-11-28")
     assert after == CHANGELOG.replace("## Unreleased\n", "## Unreleased\n\n## 0.2.0 (2026-11-28)\n")
@@ -61,7 +70,8 @@ def test_all_that_waits_fits_the_next_version() -> None:
     waiting = fragments(ROOT / "docs" / "changes")
     after = released(with_fragments(text, waiting), "99.0.0", "2026-11-28")
     section = after.partition("## 99.0.0 ")[2].partition("\n## ")[0]
-    assert [path.name for path, line in waiting.items() if f"- {line}\n" not in section] == []
+    words = " ".join(section.split())
+    assert [path.name for path, line in waiting.items() if f"- {line}" not in words] == []
 
 
 def test_without_fragments_the_changelog_stays_as_it_is() -> None:

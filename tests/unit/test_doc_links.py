@@ -11,7 +11,11 @@ import pytest
 from docs.generate import FOLDER
 
 ROOT = FOLDER.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(FOLDER.rglob("*.md"))]
+#: Pages of the repository, without the copies that `make docs` writes to `docs/_site`.
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for page in sorted(FOLDER.rglob("*.md")) if page.relative_to(FOLDER).parts[0] != "_site"),
+]
 #: Most lines of the README, so that it stays one screen.
 README_LINES = 90
 

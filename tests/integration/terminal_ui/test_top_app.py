@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import os
 import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,9 +14,12 @@ import pytest
 
 pytest.importorskip("textual")
 
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static, TabbedContent
 
+from rlpanel.queries.runs import runs
+from rlpanel.queries.table import Table
 from rlpanel.runtime import default_runtime
 from rlpanel.terminal_ui.curve_view import CurveView
 from rlpanel.terminal_ui.findings_view import FindingsView
@@ -103,6 +107,32 @@ def test_the_list_opens_a_run_and_a_sample(root: Path) -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
 
     use(TopApp(str(root), pause=0.0), then)
+
+
+def test_a_long_list_begins_with_the_newest_runs(tmp_path: Path) -> None:
+    for number in range(4):
+        write_run(tmp_path / f"run{number}", steps=1, samples=1)
+    limits: list[int | None] = []
+
+    def read(sort: str, limit: int | None, megabytes: int) -> Table:
+        limits.append(limit)
+        return runs(tmp_path, sort=sort, limit=limit, read=megabytes)
+
+    async def then(pilot: Pilot[None]) -> None:
+        await pilot.app.push_screen(RunsScreen(read, lambda path, name: None, 3600.0, ((2, 16), (3, 16))))
+        table = pilot.app.screen.query_one(DataTable)
+        await until(pilot, lambda: table.row_count == 3)
+        assert limits == [2, 3]
+        await pilot.press("s")  # by name
+        await until(pilot, lambda: "by name" in text_of(pilot, "#where"))
+        await pilot.press("home", "down", "down")
+        os.utime(tmp_path / "run2" / RANK0, (1e9, 1e9))
+        before = table.get_row_at(2)
+        await pilot.press("r")
+        await until(pilot, lambda: table.get_row_at(2) != before)
+        assert (table.cursor_row, limits[-1]) == (2, 3)
+
+    use(App(), then)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])

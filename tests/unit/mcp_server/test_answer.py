@@ -7,8 +7,9 @@ import json
 import pytest
 
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, AnswerPage, answer, estimated_tokens
-from rlpanel.mcp_server.answer_rows import rounded
+from rlpanel.mcp_server.answer_rows import lean, omitted_keys, rounded
 from rlpanel.mcp_server.page_cursor import PageCursor
+from rlpanel.queries.sample import sample
 from rlpanel.queries.table import Table, TableColumn, TableSpec
 
 SPEC = TableSpec(
@@ -158,7 +159,7 @@ THREE = TableSpec(
     (
         TableColumn("n", "number", "N."),
         TableColumn("kind", "text", "Kind."),
-        TableColumn("o", "object", "O.", brief=lambda key, _: key != "derived"),
+        TableColumn("o", "object", "O.", brief=lambda key, _, row: key != "derived"),
         TableColumn("long", "text", "Long.", full=True),
     ),
 )
@@ -196,3 +197,10 @@ def test_derived_keys_and_long_columns_are_named_where_they_are() -> None:
     assert found["untrusted"]["rows"] == [[1, "word", {"a": 1}], [2, "word", {}]]
     whole = json.loads(answer(made, WIDE, AnswerPage(full=True)))["untrusted"]["rows"]
     assert whole[0] == [1, "word", {"a": 1, "derived": 2}, "text"]
+
+
+def test_a_number_of_a_sample_stands_once() -> None:
+    extra = next(column for column in sample.spec.columns if column.name == "extra")
+    row = {"numbers": {"a": 1.0, "b": 2.0}, "extra": {"a": 1, "b": "2", "c": True, "d": [3], "e": 4}}
+    assert omitted_keys([row], extra) == 1  # of all but a, nothing or another value stands in the numbers
+    assert lean(row, [extra], ()) == {"extra": {"b": "2", "c": True, "d": [3], "e": 4}}
