@@ -239,7 +239,8 @@ class ConversationView(pn.viewable.Viewer):
         except FilterError as error:
             tests, words = (), str(error)
         sample = self.sample
-        texts = {"prompt": sample.prompt, "response": sample.response} if sample is not None else {}
+        logged = {"prompt": sample.prompt, "response": sample.response} if sample is not None else {}
+        texts = {name: text for name, text in logged.items() if text is not None}
         found = hits_of(self._packed.blocks, tests, texts)
         if tests and not found and not words:
             words = tr("not in this conversation")

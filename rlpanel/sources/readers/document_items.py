@@ -128,7 +128,7 @@ def _lists_in_list(found: FoundList) -> ListPart | None:
     """Return the lists that a document's list holds; None if they are not conversations, texts or choices."""
     try:
         lists = [json.loads(item) for item in found.items if len(item) <= _NESTED_BYTES]
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not lists or not all(isinstance(each, list) and each for each in lists):
         return None
