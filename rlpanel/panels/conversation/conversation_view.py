@@ -281,7 +281,9 @@ class ConversationView(pn.viewable.Viewer):
         if not (self._packed.payload["blocks"][block]["markdown"] and part == "text"):
             self._component.send(answer)
             return
-        self._wanted[block, part] = self._packed, length
+        packed, known = self._wanted.get((block, part), (None, 0))
+        # A reader of a hit asks for the text up to it, and then for the HTML of what is shown: the longer counts.
+        self._wanted[block, part] = self._packed, max(length, known if packed is self._packed else 0)
         self._format_wanted()
 
     def _format_wanted(self) -> None:

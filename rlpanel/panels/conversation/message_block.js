@@ -152,7 +152,7 @@ class MessageBlock {
   /** Take a part that the server sent. */
   receive({ part, text, html, length, lines }) {
     const place = this.#place(part)
-    if (!place) return
+    if (!place || text.length < place.text.length) return // the answer to a longer request came before
     Object.assign(place, { text, html, length, lines })
     if (this.drawn) this.draw()
   }
