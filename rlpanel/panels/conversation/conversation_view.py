@@ -282,7 +282,7 @@ class ConversationView(pn.viewable.Viewer):
             self._component.send(answer)
             return
         packed, known = self._wanted.get((block, part), (None, 0))
-        # The browser asks for the text up to a hit, and then for the HTML of what is shown: the longer counts.
+        # The browser asks for the text up to a hit, then for the HTML of what it shows: the longer counts.
         self._wanted[block, part] = self._packed, max(length, known if packed is self._packed else 0)
         self._format_wanted()
 
