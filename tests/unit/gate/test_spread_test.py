@@ -128,7 +128,7 @@ def test_the_stated_size_is_found_by_the_test_at_its_quantiles() -> None:
     [whole, _] = contrasts(by_window, np.zeros((4, 10)), "lower")
     error = np.std([0.1, -0.1, 0.2], ddof=1) * np.sqrt(4 / 3)
     assert whole.error == pytest.approx(error)
-    # Quantiles of t with two degrees by the closed form: at 1 − 0.05/4, and at 0.87, which is 0.8 with a reserve.
+    # Quantiles of t with two degrees by the closed form: at 1 − 0.05/4, and at 0.87: 0.8 with a reserve.
     [high, middle] = [(2 * q - 1) / np.sqrt(2 * q * (1 - q)) for q in (0.9875, 0.87)]
     assert detectable(whole, "lower", 4) == pytest.approx((high + middle) * error)
 
