@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlpanel.divergence.advantage_streams import advantage_streams
+from rlpanel.divergence.loss_streams import loss_streams
 from rlpanel.divergence.read_texts import content_streams
 from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pairs
 from rlpanel.findings.engine.places import VARIANCE
@@ -127,7 +127,7 @@ def paired_streams(
             (each.name, each.column): each
             for streams in (
                 streams_of(replace(run, texts=None)),
-                advantage_streams(run),
+                loss_streams(run),
                 content_streams(run, held),
             )
             for each in streams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_the_menu_has_both_kinds_and_a_category_colours_the_tokens(board: BoardP
         for token in range(4)
     ]
     assert colors[0] == colors[3] != colors[1] == colors[2]
-    assert "metric=logged%3Aseen" in board.page.url
+    expect(board.page).to_have_url(re.compile("metric=logged%3Aseen"))
 
 
 def test_names_from_the_log_are_text(board: BoardPage, uid: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlpanel.divergence.advantage_streams import advantage_streams
+from rlpanel.divergence.loss_streams import loss_streams
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.settings import FindingSettings
 from tests.bench.finding_scores import open_folder
@@ -21,6 +21,7 @@ FAULTS: dict[str, tuple[Callable[[float], float], str]] = {
     "sign": (lambda value: -value, "correlation of reward and advantage"),
     "size": (lambda value: 30 * value, "spread of advantage"),
     "centre": (lambda value: value + 1.5, "advantage"),
+    "missing": (lambda value: float("nan") if value > 0 else value, "samples without a finite advantage"),
 }
 
 
@@ -54,7 +55,7 @@ def test_equal_losses_do_not_part(tmp_path: Path) -> None:
 def test_values_against_numpy(tmp_path: Path) -> None:
     index = open_folder(with_advantages(tmp_path / "a", 1))
     streams = {
-        each.name: each.values for each in advantage_streams(RuleContext(index.view, FindingSettings(), 1e11))
+        each.name: each.values for each in loss_streams(RuleContext(index.view, FindingSettings(), 1e11))
     }
     flat, reward = (
         advantages(1).reshape(STEPS, -1),

@@ -1,4 +1,4 @@
-"""Streams of the logged advantages: their mean, their spread, and whether they follow the rewards.
+"""Streams of what a loss is made of: advantages, and logprobs that are not finite.
 
 The rules on findings hold advantages to the formula of the run's algorithm; a comparison of two runs needs no
 formula: what differs between the runs is a change of the loss.
@@ -12,20 +12,30 @@ import numpy as np
 
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import LEAST_FACTOR, LEAST_SPREADS, SECONDARY, Stream
+from rlpanel.findings.engine.streams import LEAST_ANGLE, LEAST_FACTOR, LEAST_SPREADS, SECONDARY, Stream
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.metrics.engine.ragged import UNSCORED
 
 _COLUMN = "advantage"
 #: Smallest difference of interest between two correlations.
 _LEAST_CORRELATION = 0.5
 
 
-def advantage_streams(context: RuleContext) -> Iterator[Stream]:
-    """Yield the streams of the advantages; none if they are not logged, or are all equal."""
+def loss_streams(context: RuleContext) -> Iterator[Stream]:
+    """Yield the shares of samples with numbers that are not finite; mean and spread of the advantages.
+
+    Also their correlation with the reward within a prompt. What is not logged, or is constant, is left out.
+    """
     snapshot, size, of_row = context.snapshot, len(context.steps), context.row_steps
+    for array, column in UNSCORED.items():
+        has_bad = column in snapshot.steps.columns
+        if has_bad or snapshot.has_number(f"{array.removesuffix('s')}_mean"):  # else the array is not logged
+            bad = context.column(column) > 0 if has_bad else np.zeros(len(context.rows), bool)
+            yield _share(f"samples with {array} that are not finite", bad, context)
     if not snapshot.has_number(_COLUMN):
         return
     values = snapshot.number(_COLUMN)[context.rows]
+    yield _share("samples without a finite advantage", ~np.isfinite(values), context)
     count, mean, spread = _moments(values, of_row, size)
     known = np.isfinite(spread)
     if not (known & (spread > 0)).any():
@@ -42,6 +52,14 @@ def advantage_streams(context: RuleContext) -> Iterator[Stream]:
         follows = _correlation(values, reward, of_row, size)
         name = "correlation of reward and advantage"
         yield Stream(name, follows, "level", _LEAST_CORRELATION, 1 / np.maximum(count, 1), column=_COLUMN)
+
+
+def _share(name: str, bad: np.ndarray, context: RuleContext) -> Stream:
+    """Return the stream of a share of the samples."""
+    size = len(context.steps)
+    count = np.maximum(np.bincount(context.row_steps, minlength=size), 1)
+    share = np.bincount(context.row_steps, bad, size) / count
+    return Stream(name, share, "share", LEAST_ANGLE, 0.25 / np.sqrt(count), is_percent=True, tab="tokens")
 
 
 def _moments(values: np.ndarray, of_row: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
