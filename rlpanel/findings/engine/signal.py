@@ -228,8 +228,13 @@ def signal(
 
 
 def column_signal(name: str, kind: Kind = "level") -> Signal:
-    """Return the signal that is a number column itself; it is registered when it is first used."""
-    if name not in SIGNALS:
+    """Return the signal that is a number column itself; it is registered when it is first used.
+
+    A kind that a rule names counts from then on: findings must not depend on who asked first, such as a
+    comparison of runs that needs the column's means only.
+    """
+    known = SIGNALS.get(name)
+    if known is None or (kind != "level" and known.kind == "level"):
         SIGNALS[name] = Signal(name, kind, (name,), lambda rows: rows.number(name))
     return SIGNALS[name]
 
