@@ -20,7 +20,14 @@ from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pai
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import LEAST_FACTOR, LEAST_SPREADS, TRAINERS, Stream, streams_of
+from rlpanel.findings.engine.streams import (
+    LEAST_FACTOR,
+    LEAST_SPREADS,
+    TRAINERS,
+    Stream,
+    scalar_values,
+    streams_of,
+)
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
@@ -185,11 +192,7 @@ def _constant(name: str, context: RuleContext) -> Stream | None:
     scalar = name.removesuffix(TRAINERS)
     if scalar not in context.snapshot.scalars.names or scalar == "reward":
         return None
-    series = context.snapshot.scalars.series(scalar)
-    if not len(series.steps):
-        return None
-    at = np.searchsorted(series.steps, context.steps).clip(max=len(series.steps) - 1)
-    values = np.where(series.steps[at] == context.steps, series.values[at], np.nan)
+    values = scalar_values(context, scalar)
     known = values[np.isfinite(values)]
     if not len(known) or np.ptp(known) > 0:
         return None

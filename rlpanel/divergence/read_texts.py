@@ -13,7 +13,7 @@ from rlpanel.findings.engine.group_signals import mixed_prompts
 from rlpanel.findings.engine.places import GROUPS, MEAN
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import each_sample
-from rlpanel.findings.engine.streams import LEAST_ANGLE, USUAL, Stream, texts_streams
+from rlpanel.findings.engine.streams import LEAST_ANGLE, USUAL, Stream, share_stream, texts_streams
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
 
@@ -60,15 +60,7 @@ def content_streams(context: RuleContext, held: np.ndarray) -> Iterator[Stream]:
     groups = np.maximum(context.table(each_sample)[GROUPS, 0], 1)
     values = context.table(mixed_prompts)[MEAN, 0]
     if np.isfinite(values).any():
-        yield Stream(
-            "samples in groups of different prompts",
-            values,
-            "share",
-            LEAST_ANGLE,
-            0.25 / groups,
-            tab="group",
-            is_percent=True,
-        )
+        yield share_stream("samples in groups of different prompts", values, groups, tab="group")
     if len(held) and context.snapshot.split in ("", TRAIN):
         size = len(context.steps)
         inside = np.isin(context.snapshot.prompts(context.rows), held)

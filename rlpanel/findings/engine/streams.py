@@ -109,7 +109,7 @@ def streams_of(context: RuleContext) -> Iterator[Stream]:
     yield from _scalars(context)
 
 
-def _share(
+def share_stream(
     name: str,
     values: np.ndarray,
     size: np.ndarray,
@@ -150,7 +150,7 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         expected = np.maximum(steps.expected(column)[:size], 1)
         if (count < expected).any():
             where = f"missing(`{column}`)"
-            yield _share(
+            yield share_stream(
                 f"samples without {label}",
                 1 - count / expected,
                 np.sqrt(expected),
@@ -185,7 +185,7 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
                 f"samples with the commonest exact value of {label}",
                 context.table(common)[MEAN, 0],
             )
-            yield _share(name, values, np.sqrt(count), column=column, signal=common)
+            yield share_stream(name, values, np.sqrt(count), column=column, signal=common)
 
 
 #: Columns whose commonest value is compared: each takes time.
@@ -264,13 +264,13 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
             continue
         for row in rows.tolist():
             share, place = table[SAMPLES, row] / np.maximum(samples, 1), series.places[row]
-            yield _share(f"samples with {place.text}", share, groups, where=place.where, place=place)
+            yield share_stream(f"samples with {place.text}", share, groups, where=place.where, place=place)
     if context.available(column_signal("reward")):
         yield from _rewards_by_place(context, series, table)
     for metric, text in _SHARES_OF_A_STEP.items():
         values = context.series(metric)
         if values is not None:
-            yield _share(text, values, groups)
+            yield share_stream(text, values, groups)
     curve = context.series("length_reward_correlation")
     if curve is not None:
         label = "correlation of length and reward"
@@ -344,7 +344,7 @@ def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[S
             continue
         if is_share:
             size = np.array([0 if each is None else len(each.rows) for each in read])
-            yield _share(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
+            yield share_stream(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
         elif name in ("result_chars", "truth_chars"):  # a mean of logarithms
             yield Stream(text, np.exp(mean), "factor", LEAST_FACTOR, variance, tab=tab, text=name)
         else:
@@ -352,15 +352,22 @@ def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[S
             yield Stream(text, mean, "level", least, variance, tab=tab, text=name)
 
 
+def scalar_values(context: RuleContext, name: str) -> np.ndarray:
+    """Return a trainer's scalar at each step, shape (S,); NaN where it is not logged."""
+    series = context.snapshot.scalars.series(name)
+    if not len(series.steps):
+        return np.full(len(context.steps), np.nan)
+    at = np.searchsorted(series.steps, context.steps).clip(max=len(series.steps) - 1)
+    return np.where(series.steps[at] == context.steps, series.values[at], np.nan)
+
+
 def _scalars(context: RuleContext) -> Iterator[Stream]:
     """Yield the trainer's scalars."""
     scalars = context.snapshot.scalars
     for name in scalars.names:
-        series = scalars.series(name)
-        if not len(series.steps) or name == "reward":
+        if name == "reward":
             continue
-        at = np.searchsorted(series.steps, context.steps).clip(max=len(series.steps) - 1)
-        values = np.where(series.steps[at] == context.steps, series.values[at], np.nan)
+        values = scalar_values(context, name)
         known = values[np.isfinite(values)]
         if len(known) and np.ptp(known) > 0:
             is_factor = bool(known.min() > 0)
