@@ -166,7 +166,7 @@ class BisectWindow:
         return after & known & (sign * x > limit)
 
     def moves_all(self, change: RunChange) -> bool:
-        """Return True if the samples that a change moves least have moved, too.
+        """Return True if even the samples that a change moves least have moved.
 
         If a part of the samples carries a rise, the lowest tenth is still about where it was. If all samples
         rise, it has risen, however wide their spread is.

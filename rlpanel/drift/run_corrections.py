@@ -85,8 +85,8 @@ class _Settings:
         value = self.take(*names)
         return "" if value is None or value is False else str(value).lower()
 
-    def said(self) -> str:
-        """Return the settings that were read since the last call."""
+    def drain(self) -> str:
+        """Return the settings that were read since the last call, and forget them."""
         text = ", ".join(f"{name} = {value}" for name, value in self._read.items())
         self._read = {}
         return text
@@ -114,7 +114,7 @@ def run_corrections(settings: Mapping[str, Any]) -> list[RunCorrection]:
     found: list[RunCorrection] = []
     for read in (_of_trl, _of_verl, _of_slime, _of_nemo, _of_prime, _of_others):
         found += read(given)
-        given.said()
+        given.drain()
     return found
 
 
@@ -122,8 +122,8 @@ def _correction(name: str, low: float | None, high: float | None, given: _Settin
     """Return a correction with the usual bounds where none are given; an unknown one has no name."""
     usual = CORRECTIONS.get(name)
     if usual is None:
-        return RunCorrection("", float("nan"), float("nan"), given.said())
-    said = given.said()
+        return RunCorrection("", float("nan"), float("nan"), given.drain())
+    said = given.drain()
     if high is None:
         said += f" (the bound {usual.high:g} is assumed)"
     low, high = usual.low if low is None else low, usual.high if high is None else high
@@ -146,15 +146,15 @@ def _of_verl(given: _Settings) -> Iterator[RunCorrection]:
         # Two bounds mask what lies outside, as IcePop does; one is a cap.
         name = "icepop" if low is not None and weights == "token" else _VERL_WEIGHTS.get(weights, "")
         yield _correction(name, 0.0 if low is None else low, high, given)
-    given.said()
+    given.drain()
     masks = given.text("rollout_rs")
     if masks:
         low, high = _bounds(given.take("rollout_rs_threshold"))
         lower = given.number("rollout_rs_threshold_lower")
-        if low is None and high is not None:
+        if low is None and high:
             low = 1 / high if lower is None else lower  # as verl sets it
         yield _correction(_VERL_MASKS.get(masks, ""), low, high, given)
-    given.said()
+    given.drain()
     cap = given.number("tis_imp_ratio_cap")
     if cap is not None and cap > 0:
         yield _correction("tis", 0.0, cap, given)
@@ -184,14 +184,14 @@ def _of_prime(given: _Settings) -> Iterator[RunCorrection]:
         high = given.number(f"{part}_high")
         if high is not None:
             yield _correction(name, given.number(f"{part}_low") or 0.0, high, given)
-        given.said()
+        given.drain()
 
 
 def _of_others(given: _Settings) -> Iterator[RunCorrection]:
     cap = given.number("truncated_importance_sampling_ratio_cap")  # open-instruct; 0 switches it off
     if cap:
         yield _correction("tis", 0.0, cap, given)
-    given.said()
+    given.drain()
     cap = given.number("behave_imp_weight_cap", "behav_imp_weight_cap")  # AReaL masks what lies above
     if cap:
         yield _correction("mis", 0.0, cap, given)

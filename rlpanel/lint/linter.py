@@ -40,7 +40,7 @@ from rlpanel.lint.lint_rows import (
 )
 from rlpanel.lint.lint_rule import LINT_RULES, PARTS, LintRule
 from rlpanel.lint.lint_samples import LintFacts
-from rlpanel.lint.run_tokenizer import RunTokenizer
+from rlpanel.lint.run_tokenizer import TRIED, RunTokenizer
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
@@ -187,11 +187,14 @@ class Linter:
         yield result
 
     def _tokenizer_of(self, snapshot: Snapshot) -> RunTokenizer:
-        """Return the run's tokenizer, which is tried on samples once it is named and there are enough."""
-        logged = snapshot.constants.logged
-        if self._tokenizer is None or self._tokenizer[0] != logged or not self._tokenizer[1].decode:
-            self._tokenizer = logged, RunTokenizer.of(logged, self._index, snapshot)
-        return self._tokenizer[1]
+        """Return the run's tokenizer, which is looked for and tried on samples until there are enough."""
+        logged, known = snapshot.constants.logged, self._tokenizer
+        if known is None or known[0] != logged:
+            tokenizer = RunTokenizer.of(logged, self._index, snapshot)
+            is_settled = tokenizer.foreign or (tokenizer.decode is not None and snapshot.samples >= TRIED)
+            self._tokenizer = (logged, tokenizer) if is_settled else None
+            return tokenizer
+        return known[1]
 
     def _work(self, snapshot: Snapshot, step: int, rows: np.ndarray) -> LintWork:
         rows, bounds = _batches(snapshot, rows)

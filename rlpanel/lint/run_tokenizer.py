@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.lint.lint_samples import response_messages
 from rlpanel.lint.located_tokens import token_text
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Record
@@ -26,7 +27,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Keys of ``run.json`` that name a tokenizer or a model.
 _KEYS = ("tokenizer", "tokenizer_name", "tokenizer_name_or_path", "model", "model_name", "model_name_or_path")
 #: Samples by which a tokenizer is tried, and the least number of them that have ids beside a text.
-_TRIED, _LEAST_TRIED = 16, 3
+TRIED, _LEAST_TRIED = 16, 3
 #: Share of a text's three-letter pieces that its decoded ids have, at least. The pieces of an own tokenizer
 #: are nearly all there (0.9 and more), those of a foreign one by chance (below 0.2).
 _ALIKE = 0.5
@@ -109,7 +110,7 @@ def _in_cache(name: str) -> str:
 
 
 def _foreign_samples(decode: Callable[[Sequence[int]], str], index: RunIndex, snapshot: Snapshot) -> int:
-    """Return by how many samples a tokenizer is not the run's; 0 if it is, or if too few can be tried.
+    """Return the number of tried samples if the tokenizer is not the run's; else, or with too few, 0.
 
     Ids that were moved between samples decode to the text of another sample, so each is compared with all.
     """
@@ -117,7 +118,7 @@ def _foreign_samples(decode: Callable[[Sequence[int]], str], index: RunIndex, sn
     if not len(rows):
         return 0
     decoded, logged = [], []
-    for row in rows[np.unique(np.linspace(0, len(rows) - 1, _TRIED).astype(int))].tolist():
+    for row in rows[np.unique(np.linspace(0, len(rows) - 1, TRIED).astype(int))].tolist():
         try:
             record = index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
         except (RLPanelError, OSError, IndexError):
@@ -134,7 +135,7 @@ def _foreign_samples(decode: Callable[[Sequence[int]], str], index: RunIndex, sn
 
 def written_text(record: Record) -> str:
     """Return the texts that the policy wrote: its messages, else the response."""
-    messages = record.messages[record.prompt_messages :] if record.prompt_messages >= 0 else ()
+    messages = response_messages(record)
     own = [message["content"] for message in messages if message["role"] == "assistant"]
     return "\n".join(own) if any(own) else record.texts.get("response", "")
 

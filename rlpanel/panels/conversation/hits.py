@@ -76,7 +76,7 @@ def _hits_at_ends(
 
 
 def _covered(parts: Sequence[tuple[int, str, str]], test: TextPredicate) -> Iterator[Hit]:
-    """Yield what of the shown parts of a text belongs to the beginning or the end that a test asks for.
+    """Yield the places of a tested beginning or end of a text in the parts that are shown.
 
     Between the parts the text has markup that is not shown. A part that is written otherwise than in the
     text, such as a call, is a hit as a whole.

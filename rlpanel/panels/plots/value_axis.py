@@ -113,7 +113,7 @@ def _scaled(values: np.ndarray, log: bool) -> np.ndarray:
 
 
 def _with_band(low: float, high: float, lines: Sequence[Points], *, whole: bool) -> tuple[float, float]:
-    """Return a range that gives the band some room; all of it if the lines are constant, or if asked for."""
+    """Return a range with room for the band; with all of it if lines are constant or ``whole`` is set."""
     bands = [line for line in lines if len(line.get("lo", ())) and len(line.get("hi", ()))]
     if not bands:
         return low, high

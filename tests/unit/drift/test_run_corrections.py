@@ -139,3 +139,9 @@ def test_question_recomputes_with_the_bounds_of_the_run(tmp_path: Path) -> None:
     assert "seq_max_k2" in table.about["not_recomputed"][0]
     assert given[0]["high"] == 4.0
     assert taken["changed"] == pytest.approx(rows["tis"]["changed"])
+
+
+def test_a_bound_of_zero_is_named_and_not_divided_by() -> None:
+    (found,) = run_corrections({"rollout_rs": "sequence", "rollout_rs_threshold": 0})
+    assert found.name == ""
+    assert "rollout_rs_threshold = 0" in found.settings
