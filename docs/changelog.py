@@ -5,6 +5,8 @@ With a version, ``python -m docs.changelog 0.2.0``, all that is unreleased becom
 
 from __future__ import annotations
 
+import argparse
+import posixpath
 import re
 import sys
 import textwrap
@@ -17,6 +19,8 @@ KINDS = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "R
 
 #: Characters of a line of the changelog.
 WIDTH = 126
+#: Folder of the fragments, as the changelog sees it.
+FRAGMENTS = "docs/changes"
 
 
 def fragments(folder: Path) -> dict[Path, str]:
@@ -36,8 +40,13 @@ def fragments(folder: Path) -> dict[Path, str]:
             raise ValueError(f"{path.name}: name it after one of {', '.join(KINDS)}, such as fixed-zoom.md")
         if not text or text[0] in "-*#":
             raise ValueError(f"{path.name}: write one or two sentences, without a list mark or heading")
-        found[path] = text
+        found[path] = re.sub(r"\]\((?=\.)([^)]*)\)", _link_from_root, text)
     return found
+
+
+def _link_from_root(link: re.Match[str]) -> str:
+    """Return a link relative to the fragment as one relative to the changelog."""
+    return f"]({posixpath.normpath(posixpath.join(FRAGMENTS, link[1]))})"
 
 
 def _entry(text: str) -> str:
@@ -101,15 +110,18 @@ def released(changelog: str, version: str, day: str) -> str:
 
 def main(arguments: list[str]) -> None:
     """Move the fragments, or only check them with ``--check``; a version ends what is unreleased."""
-    versions = [argument for argument in arguments if not argument.startswith("-")]
+    parser = argparse.ArgumentParser(prog="python -m docs.changelog", description=main.__doc__)
+    parser.add_argument("version", nargs="?", help="such as 0.2.0: what is unreleased becomes its section")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    given = parser.parse_args(arguments)
     try:
-        texts = fragments(ROOT / "docs" / "changes")
+        texts = fragments(ROOT / FRAGMENTS)
         changelog = with_fragments((ROOT / "CHANGELOG.md").read_text("utf-8"), texts)
-        for version in versions:
-            changelog = released(changelog, version, f"{datetime.now(UTC):%Y-%m-%d}")
+        if given.version:
+            changelog = released(changelog, given.version, f"{datetime.now(UTC):%Y-%m-%d}")
     except ValueError as error:
         sys.exit(str(error))
-    if "--check" not in arguments:
+    if not given.check:
         (ROOT / "CHANGELOG.md").write_text(changelog, "utf-8")
         for path in texts:
             path.unlink()

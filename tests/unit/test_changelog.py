@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.changelog import ROOT, fragments, released, with_fragments
+from docs.changelog import ROOT, fragments, main, released, with_fragments
 
 CHANGELOG = """# Changelog
 
@@ -44,6 +44,20 @@ def test_a_long_fragment_is_broken_between_words() -> None:
     assert [line[:2] for line in lines] == ["- ", "  ", "  "]
     assert max(map(len, lines)) <= 126
     assert " ".join(line[2:] for line in lines) == long.strip()
+
+
+def test_links_of_a_fragment_hold_in_the_changelog(tmp_path: Path) -> None:
+    links = "[a](../log.md#steps), [b](../../README.md) and [c](https://example.org/../x)"
+    (tmp_path / "added-links.md").write_text(links)
+    [text] = fragments(tmp_path).values()
+    assert text == "[a](docs/log.md#steps), [b](README.md) and [c](https://example.org/../x)"
+
+
+def test_an_unknown_option_moves_nothing() -> None:
+    waiting = sorted((ROOT / "docs" / "changes").iterdir())
+    with pytest.raises(SystemExit):
+        main(["--chek"])
+    assert sorted((ROOT / "docs" / "changes").iterdir()) == waiting
 
 
 def test_what_is_unreleased_becomes_a_version() -> None:
