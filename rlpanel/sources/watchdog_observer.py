@@ -6,6 +6,7 @@ watchdog's thread only notes the path and wakes the reader. Whether a file chang
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import threading
 import time
@@ -22,6 +23,10 @@ from rlpanel.sources.scalars.find_scalars import is_scalar_name
 
 #: Above this many events per second (about 100 µs of CPU each) polling is cheaper.
 MAX_EVENTS_PER_SECOND = 500
+#: watchdog logs an error if its thread looks for events while it is stopped, which harms nothing (since
+#: https://github.com/gorakhargosh/watchdog/pull/963). The filter goes when stopping logs nothing.
+_STOPPED = "InotifyEmitter.queue_events() called when the thread is inactive"
+logging.getLogger("watchdog.observers.inotify").addFilter(lambda record: record.msg != _STOPPED)
 _LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM}
 
 

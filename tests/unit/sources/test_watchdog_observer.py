@@ -16,6 +16,8 @@ from watchdog.events import (
     FileOpenedEvent,
     FileSystemEvent,
 )
+from watchdog.observers.api import EventQueue, ObservedWatch
+from watchdog.observers.inotify import InotifyEmitter
 
 from rlpanel.sources import watchdog_observer
 from rlpanel.sources.watchdog_observer import WatchdogObserver
@@ -142,3 +144,9 @@ def test_a_folder_that_cannot_be_watched_costs_no_thread_and_no_file(tmp_path: P
     before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
     assert not WatchdogObserver(str(tmp_path / "gone"), lambda: None).events
     assert (set(threading.enumerate()), len(os.listdir("/proc/self/fd"))) == before
+
+
+def test_an_emitter_that_is_stopped_logs_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    emitter = InotifyEmitter(EventQueue(), ObservedWatch(str(tmp_path), recursive=True))
+    emitter.queue_events(0.1)  # as its thread does if the observer stops it meanwhile
+    assert caplog.records == []
