@@ -13,7 +13,7 @@ from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.language.column_words import described
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.samples.answer_words import answer_tip
 from rlpanel.panels.samples.episode_traces import trace_column
 from rlpanel.panels.samples.grid_cells import AGENT_LINES, MATCH
@@ -98,10 +98,11 @@ def columns_of(
     """
     known = {} if widths is None else widths
     answers = frame.attrs.get(ANSWERS)
-    for name in frame.columns:
-        width = column_width(name, frame[name], arrow=name == sorted_by)
+    columns = dict(frame.items())  # pandas copies the frame's attributes for each column that is taken
+    for name, values in columns.items():
+        width = column_width(name, values, arrow=name == sorted_by)
         known[name] = max(width, known.get(name, 0))
-    return [_column(name, frame[name], known[name], answers) for name in frame.columns if name != "uid"]
+    return [_column(name, values, known[name], answers) for name, values in columns.items() if name != "uid"]
 
 
 def row_height(frame: pd.DataFrame) -> int:
@@ -129,21 +130,27 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
     )
 
 
+#: Titles that are shorter than the column's label.
+_TITLES = {
+    COLUMN: marked("media"),
+    "ground_truth": marked("truth"),
+    "answer": marked("answer"),
+    "match": marked("match"),
+}
+#: The suffix of a token metric's column, by its reduction.
+_REDUCTIONS = {"mean": marked(" mean"), "sum": marked(" sum")}
+
+
 def title_of(name: str) -> str:
     """Return a column's title."""
-    own = {
-        COLUMN: tr("media"),
-        "ground_truth": tr("truth"),
-        "answer": tr("answer"),
-        "match": tr("match"),
-    }
-    return own.get(name) or f"{described(name).label}{_reduction(name)}"
+    own = _TITLES.get(name)
+    return tr(own) if own is not None else f"{described(name).label}{_reduction(name)}"
 
 
 def _reduction(name: str) -> str:
     """Return the suffix for the title of a token metric's mean or sum; empty for other columns."""
-    suffix = {"mean": tr(" mean"), "sum": tr(" sum")}.get(name.rpartition("_")[2], "")
-    return suffix if column_info.describe(name).detail else ""
+    suffix = _REDUCTIONS.get(name.rpartition("_")[2])
+    return tr(suffix) if suffix is not None and column_info.describe(name).detail else ""
 
 
 def _is_number(values: pd.Series) -> bool:
@@ -168,10 +175,12 @@ def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
         return 72
     title = title_of(name) + _SIGN * " " * arrow
     if _is_number(values):
-        finite = values[np.isfinite(values)]
-        ends = [finite.min(), finite.max(), finite.abs().min()] if len(finite) else []
+        # Arrays: the same on a series takes ten times as long, for each column of each step.
+        finite = np.asarray(values, np.float64)
+        finite = finite[np.isfinite(finite)]
+        ends = [finite.min(), finite.max(), np.abs(finite).min()] if len(finite) else []
         longest = max((len(number(float(value), whole=True)) for value in ends), default=1)
-        if not _is_whole(finite):
+        if (finite != finite.round()).any():
             longest = max(longest, 6)
         return _fitting(max(longest, _width(title)), _WIDEST)
     longest = max((len(str(value)) for value in {*values.dropna().tolist()}), default=0) + _SIGN
@@ -186,10 +195,6 @@ def _width(text: str) -> int:
 def _fitting(characters: float, most: int) -> int:
     needed = characters * _CHARACTER + _PADDING
     return min(next((width for width in _WIDTHS if width >= needed), _WIDTHS[-1]), most)
-
-
-def _is_whole(values: pd.Series) -> bool:
-    return bool((values == values.round()).all())
 
 
 #: Attribute of a frame: the columns of answers that it has.

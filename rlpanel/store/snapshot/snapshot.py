@@ -313,8 +313,16 @@ class Snapshot(SamplePlaces):
 
     def has_number(self, column: str) -> bool:
         """Return True if the number column has a finite value and is not mere filler."""
-        name = ALIASES.get(column, column)
-        return name in self.steps.columns and self.steps.has_value(name) and not self._is_filler(name)
+        if column not in self._with_values:  # views, metrics and rules ask again and again
+            name = ALIASES.get(column, column)
+            self._with_values[column] = (
+                name in self.steps.columns and self.steps.has_value(name) and not self._is_filler(name)
+            )
+        return self._with_values[column]
+
+    @cached_property
+    def _with_values(self) -> dict[str, bool]:
+        return {}
 
     def _is_filler(self, column: str) -> bool:
         """Return True if the column holds only the zeros that trainers log in place of missing values."""
