@@ -1,4 +1,4 @@
-"""The bar above the grid: number of samples, search, new samples, and what narrows the grid down, as chips."""
+"""The bar above the grid: number of samples, search, new samples, and chips of what narrows the grid down."""
 
 from __future__ import annotations
 
