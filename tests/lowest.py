@@ -5,7 +5,6 @@ The tools of the tests have the same version as in `.venv`.
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 
@@ -24,17 +23,17 @@ def lowest(requirement: Requirement) -> str:
     return f"{requirement.name}=={bound}{marker}"
 
 
-def main() -> None:
-    """Print the constraints for the dependencies and for the extras that tests need."""
+def constraints() -> str:
+    """Return the constraints for the dependencies and for the extras that tests need, one on each line."""
     declared = tomllib.loads(PYPROJECT.read_text())
     project = declared["project"]
     extras = project["optional-dependencies"]
     names = project["dependencies"] + [line for name in NEEDED for line in extras[name]]
-    sys.stdout.writelines(f"{lowest(Requirement(name))}\n" for name in names)
+    bounds = [lowest(Requirement(name)) for name in names]
     tools = {Requirement(name).name for name in declared["dependency-groups"]["test"]}
     pins = [line for line in PINS.read_text("utf-8").splitlines() if not line.startswith("#")]
-    sys.stdout.writelines(f"{pin}\n" for pin in pins if Requirement(pin).name in tools)
+    return "\n".join([*bounds, *(pin for pin in pins if Requirement(pin).name in tools)])
 
 
 if __name__ == "__main__":
-    main()
+    print(constraints())

@@ -69,11 +69,12 @@ class StepTexts:
     moments: dict[str, tuple[float, float]] = field(init=False)
 
     def __post_init__(self) -> None:
-        step = np.zeros(len(self.rows), int)
-        moments = {
-            name: tuple(moments_of(values, self.groups, step, 1)[0].tolist())
-            for name, values in self.numbers.items()
-        }
+        count, moments = len(self.numbers), {}
+        if count:  # all numbers in one call, each in the place of a step
+            values = np.concatenate(list(self.numbers.values()))
+            place = np.repeat(np.arange(count), len(self.rows))
+            found = moments_of(values, np.tile(self.groups, count), place, count)
+            moments = dict(zip(self.numbers, map(tuple, found.tolist()), strict=True))
         object.__setattr__(self, "moments", moments)
 
 
@@ -137,14 +138,15 @@ class RunTexts:
         wanted = steps_to_read(steps, set(self.steps))
         for step in set(self.steps) - set(wanted):
             del self.steps[step]
+        quotable = set(wanted[-_QUOTABLE:])
         samples = dict(zip(snapshot.steps.values.tolist(), snapshot.steps.samples.tolist(), strict=True))
         for step in wanted:
             known = self.steps.get(step)
             if known is None or known.samples != samples[step]:
-                self.steps[step] = self._read_step(index, snapshot, step, snapshot.rows_of(step))
+                self.steps[step] = self._read_step(index, snapshot, step, step in quotable)
                 if self.answers is None and self._choose_answers():
                     for again in [at for at, read in self.steps.items() if "truth_chars" in read.numbers]:
-                        self.steps[again] = self._read_step(index, snapshot, again, snapshot.rows_of(again))
+                        self.steps[again] = self._read_step(index, snapshot, again, again in quotable)
         for step in wanted[:-_QUOTABLE]:
             self.steps[step] = _without_words(self.steps[step])
 
@@ -155,7 +157,9 @@ class RunTexts:
             self.answers = chosen.rule if chosen is not None else None
         return self.answers is not None
 
-    def _read_step(self, index: RunIndex, snapshot: Snapshot, step: int, rows: np.ndarray) -> StepTexts:
+    def _read_step(self, index: RunIndex, snapshot: Snapshot, step: int, quotable: bool) -> StepTexts:
+        """Read a step; without the texts of phrases that cannot be quoted, which take time to collect."""
+        rows = snapshot.rows_of(step)
         chosen = _of_different_groups(snapshot, rows)
         found = list(texts_of(index, snapshot, chosen))
         hashes = snapshot.prompts(chosen)
@@ -185,6 +189,8 @@ class RunTexts:
         columns = {name: np.array(values) for name, values in numbers.items()}
         words = {
             kind: held[kind].words(samples, 1 if kind.startswith("prompt") else _SEVERAL, _MOST_WORDS)
+            if quotable or kind.startswith("prompt")
+            else {}
             for kind, samples in phrases.items()
         }
         groups = np.unique(hashes, return_inverse=True)[1]

@@ -279,18 +279,21 @@ class Phrases:
 
     def words(self, samples: Sequence[SamplePhrases | None], least: int, most: int) -> dict[int, str]:
         """Return the texts of the phrases that at least so many samples have, by their hash."""
-        wanted = self.keys[self.counts >= least][:most]
+        chosen = np.flatnonzero(self.counts >= least)[:most]
+        if not len(chosen):
+            return {}
+        known = [sample for sample in samples if sample is not None]
+        ends = np.cumsum([len(sample.keys) for sample in known])
+        # The keys of all samples are those of this step, so they have the same order.
+        places = np.unique(np.concatenate([sample.keys for sample in known]), return_index=True)[1][chosen]
         found: dict[int, str] = {}
-        for sample in samples:
-            if sample is None or not len(wanted):
-                continue
-            first = np.unique(sample.keys, return_index=True)
-            _, here, at = np.intersect1d(wanted, first[0], assume_unique=True, return_indices=True)
-            found |= {
-                int(wanted[key]): sample.text(int(first[1][place]))
-                for key, place in zip(here, at, strict=True)
-            }
-            wanted = np.delete(wanted, here)
+        for key, place, at in zip(
+            self.keys[chosen].tolist(),
+            places.tolist(),
+            np.searchsorted(ends, places, side="right").tolist(),
+            strict=True,
+        ):
+            found[key] = known[at].text(place - int(ends[at]) + len(known[at].keys))
         return found
 
     def of(self, keys: np.ndarray) -> np.ndarray:

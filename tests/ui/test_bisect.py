@@ -14,7 +14,7 @@ from tests.bench.bisect_runs.chain_run import ChainRun
 from tests.ui.board import BoardPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-MADE = ChainRun(KINDS["learning_rate"], [1, *b"learning_rate"])
+MADE = ChainRun(KINDS["learning_rate"], [1, *b"learning_rate"], sized=(50, 8, 4))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,6 +15,9 @@ from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
 
 STEPS = 30
+#: Number of steps that each curve shows.
+_SPANS = """() => Bokeh.documents.flatMap((document) => [...document.all_models])
+    .filter((model) => model.type === "Figure").map(({x_range}) => x_range.end - x_range.start)"""
 
 
 def write_binary(folder: Path) -> None:
@@ -73,19 +76,28 @@ def test_the_heads_of_all_curves_have_the_values_at_the_mouse(board: BoardPage, 
     assert numbers.all_text_contents() == before
 
 
+def spans(board: BoardPage) -> list[float]:
+    """Return how many steps each curve shows."""
+    return list(board.page.evaluate(_SPANS))
+
+
 def test_a_zoom_has_a_chip_and_a_double_click_keeps_the_step(board: BoardPage, binary: str) -> None:
     board.go(run=binary, step=20).settled(20)
+    board.until(lambda: len(spans(board)) > 1, "there are several curves")
+    whole = spans(board)
     chip = board.page.locator(".rl-curve-bar .zoomed")
     expect(chip).to_be_hidden()
     left, width, y = middle(board)
     drag(board.page, y, left + width * 0.4, left + width * 0.7)
     expect(chip).to_contain_text("steps")
+    board.until(lambda: all(span < whole[0] / 2 for span in spans(board)), "all curves are zoomed")
     chip.click()
     expect(chip).to_be_hidden()
     board.page.locator(".rl-curve-bar").get_by_role("button", name="Zoom", exact=True).click()
     expect(chip).to_have_text("steps 10–30 ×")
     board.page.mouse.dblclick(left + width * 0.5, y)
     expect(chip).to_be_hidden()
+    board.until(lambda: spans(board) == whole, "all steps again")
     board.settled(20)
     assert parse_qs(urlsplit(board.page.url).query)["step"] == ["20"]
 

@@ -78,6 +78,7 @@ def test_a_thousand_calls_open_in_parts_and_a_missing_request_is_said(board: Boa
     expect(tab.locator(".note")).to_contain_text("No judge call and no output of a verifier is logged")
 
 
+@pytest.mark.slow
 def test_hostile_texts_of_judges_and_verifiers_stay_texts(board: BoardPage) -> None:
     board.go(run="many", step=1, page="samples", tab="judging").settled()
     board.rows.nth(1).click()

@@ -110,6 +110,7 @@ def test_a_link_to_a_finding_shows_it(board: BoardPage) -> None:
     board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
 
 
+@pytest.mark.slow
 def test_a_shared_link_keeps_its_step_and_shades_the_finding(board: BoardPage) -> None:
     board.open(run="grpo", step=20, finding="invalid_text:").settled(20)
     expect(board.page.locator(".rl-opened-finding")).to_contain_text("Invalid UTF-8")
@@ -254,6 +255,7 @@ def test_symptoms_are_below_their_cause_and_open_as_well(board: BoardPage) -> No
     expect(board.page.locator(".rl-opened-finding")).to_contain_text("contain the new phrase")
 
 
+@pytest.mark.slow
 def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:
     board.go(run="markup").settled(20)
     items = listed(board)

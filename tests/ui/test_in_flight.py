@@ -55,6 +55,7 @@ def test_it_appears_and_follows_the_recorder(board: BoardPage, root: Path) -> No
     expect(board.page.get_by_role("tab", name="In flight")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_100_000_rollouts_show_the_slowest_200(board: BoardPage) -> None:
     board.go(run="many", page="flight").settled()
     expect(flight(board).locator(".head > strong")).to_have_text(

@@ -121,6 +121,7 @@ def test_a_run_that_starts_again_replaces_its_rows(board: BoardPage, run: Path) 
     assert board.source("reward")["y"].tolist() == [0.5, 1.0]
 
 
+@pytest.mark.slow
 def test_every_open_browser_follows(board: BoardPage, open_board: OpenBoard, run: Path) -> None:
     boards = [board.go(run=run.name).settled(3), open_board(run=run.name, step=1).settled(1)]
     append(run / FILE, *(line(4, index=index) for index in range(SAMPLES)))

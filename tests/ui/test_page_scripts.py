@@ -1,4 +1,4 @@
-"""What the page spares the browser: creating cells again, and scripts that it does not use."""
+"""What the page spares the browser: creating cells again, scripts that it does not use, styles of plots."""
 
 from __future__ import annotations
 
@@ -37,3 +37,25 @@ def test_no_script_is_loaded_that_the_board_does_not_use(board: BoardPage) -> No
     loaded = board.page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
     assert any("tabulator.min.js" in name for name in loaded)
     assert not [name for name in loaded if "bokeh-gl" in name]
+
+
+def test_plots_ask_for_no_styles(board: BoardPage) -> None:
+    board.go(run="long", step=2).settled(2)
+    board.page.evaluate(
+        """() => {
+          const asked = window.getComputedStyle
+          window.asked = 0
+          window.getComputedStyle = (node, ...rest) => {
+            const found = asked(node, ...rest)
+            return new Proxy(found, { get(from, name) {
+              if (name !== "getPropertyValue") return Reflect.get(from, name)
+              return (property) => {
+                if (/^--.*line-color$/.test(property)) window.asked += 1
+                return from.getPropertyValue(property)
+              }
+            } })
+          }
+        }"""
+    )
+    board.go(run="long", step=1).settled(1)
+    assert board.page.evaluate("window.asked") == 0

@@ -233,6 +233,7 @@ def test_the_window_is_named_by_findings_run_and_step(board: BoardPage) -> None:
     expect(board.page).to_have_title(f"{TIMED} · step 12")
 
 
+@pytest.mark.slow
 def test_a_tap_beside_the_runs_closes_them_on_a_phone(board: BoardPage) -> None:
     board.go(run=RUN, step=3).settled(3)
     resize(board, 390, 844)

@@ -237,6 +237,7 @@ def test_the_keyboard_moves_opens_ticks_and_folds(start: BoardPage) -> None:
     expect(entries(start).last).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_hostile_name_is_text(start: BoardPage) -> None:
     last = entries(start).last
     expect(last).to_have_attribute("aria-label", re.compile(f"^evil/{re.escape(SEEN)}, finished"))

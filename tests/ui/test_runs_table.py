@@ -130,6 +130,7 @@ def test_the_list_shows_only_runs_with_a_finding(open_board: OpenBoard) -> None:
     expect(tree.locator('[data-name="code/lr1e-6-seed0"]')).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_nothing_is_cut_off_at_any_width(board: BoardPage) -> None:
     board.page.set_viewport_size({"width": 390, "height": 900})
     board.open(page="table")

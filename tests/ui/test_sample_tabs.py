@@ -257,6 +257,7 @@ def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root
     board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table stays where it was")
 
 
+@pytest.mark.slow
 def test_every_title_of_the_ranking_stands_over_its_numbers(board: BoardPage) -> None:
     board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")

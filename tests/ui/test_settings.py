@@ -33,6 +33,7 @@ def metric(board: BoardPage, name: str) -> Locator:
     return board.settings().get_by_role("group", name="Metrics").locator(f'input[value="{name}"]')
 
 
+@pytest.mark.slow
 def test_an_answer_to_one_metric_does_not_undo_the_next(board: BoardPage) -> None:
     board.go(run="samples", step=3).settled(3)
     metric(board, "log_ratio_mean").or_(metric(board, "kl_k3_mean")).evaluate_all(TICK_BOTH)

@@ -39,16 +39,16 @@ def test_a_link_opens_what_it_names_and_a_bad_value_is_ignored_alone_and_said(bo
     expect(board.page.locator(".rl-light").first).to_be_visible()
 
 
-def test_the_theme_of_a_link_wins_over_that_of_the_system(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9, theme="light")
-    for system, linked in (("dark", "light"), ("light", "dark")):
-        if system == "light":
-            board.page.emulate_media(color_scheme=system)
-            board.open(run="ppo", step=9, theme=linked)
-        board.settled(9).press("j")  # the board has handled the messages of the page
-        board.until(lambda: "sample=" in board.page.url, "the next sample is chosen")
-        expect(board.page.locator("html")).to_have_class(f"rl-{linked}")
-        assert "theme=" not in board.page.url, "the address is for others, the theme is the reader's own"
+@pytest.mark.parametrize("linked", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_the_theme_of_a_link_wins_over_that_of_the_system(board: BoardPage, linked: str) -> None:
+    system = "dark" if linked == "light" else "light"
+    board.page.emulate_media(color_scheme=system)
+    board.open(run="ppo", step=9, theme=linked).settled(9)
+    board.press("j")  # the board has handled the messages of the page
+    board.until(lambda: "sample=" in board.page.url, "the next sample is chosen")
+    expect(board.page.locator("html")).to_have_class(f"rl-{linked}")
+    assert "theme=" not in board.page.url, "the address is for others, the theme is the reader's own"
+    board.page.emulate_media(color_scheme="dark")
 
 
 #: Records the themes that the window shows.

@@ -147,6 +147,7 @@ def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBo
     expect(board.page.get_by_role("tree", name="Runs")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_large_screen_has_taller_curves_and_larger_text(board: BoardPage) -> None:
     resize(board, 1440, 900)
     board.go(run="grpo").settled(60)

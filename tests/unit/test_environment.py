@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 import rlpanel
 from tests.groups import requirements
+from tests.parsed_modules import parsed
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -52,10 +53,10 @@ def imported() -> set[str]:
     """Return the third-party top-level modules that any file of the package imports."""
     names: set[str] = set()
     for path in Path(rlpanel.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in parsed(path).imports:
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 names.add(node.module.split(".")[0])
     newer = {"compression"}  # in the standard library from Python 3.14 on
     return names - set(sys.stdlib_module_names) - newer - GIVEN - {"rlpanel"}

@@ -12,6 +12,7 @@ import pytest
 
 import rlpanel
 from docs.layout import FLOOR, ROOMS
+from tests.parsed_modules import parsed
 
 PACKAGE = Path(rlpanel.__file__).parent
 
@@ -57,15 +58,13 @@ def imports_of(package: Path) -> Edges:
 
 def _imported(name: str, path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
     parent = name if path.stem == "__init__" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in parsed(path).imports:
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = parent.split(".")[: len(parent.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             targets = [f"{base}.{alias.name}" for alias in node.names]
-        else:
-            continue
         for target in targets:
             # A name taken from a module is an import of that module.
             module = target if target in modules else target.rpartition(".")[0]
@@ -119,9 +118,9 @@ def public_classes(package: Path) -> dict[str, list[str]]:
     """The modules that define each public class."""
     where = defaultdict(list)
     for module, path in modules_of(package).items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where[node.name].append(module)
+        for name in parsed(path).classes:
+            if not name.startswith("_"):
+                where[name].append(module)
     return where
 
 

@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+from tests.parsed_modules import parsed
+
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
@@ -15,10 +17,10 @@ def dependencies_of(folder: Path) -> set[str]:
     """Return the third-party modules that a folder of the package imports."""
     names: set[str] = set()
     for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in parsed(path).imports:
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 names.add(node.module.split(".")[0])
     return names - set(sys.stdlib_module_names) - {"rlpanel"}
 

@@ -21,8 +21,7 @@ from rlpanel.panels.curves.curve_points import BAND_NAMES, BAND_TIPS
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.event_marks import EventMarks
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
-from rlpanel.panels.curves.recent_change import recent_change
-from rlpanel.panels.curves.trend_mark import trend_html, trend_of
+from rlpanel.panels.curves.trend_mark import recent_change, trend_html, trend_of
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport, PlotLine, file_name, lines_frame
 from rlpanel.panels.export.card_head import CardHead

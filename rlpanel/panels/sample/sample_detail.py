@@ -4,26 +4,51 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import panel as pn
 import param
 from panel.viewable import Viewer
 
 from rlpanel.number_text import number
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
-from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
 from rlpanel.panels.samples.answer_words import answer_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import sample_rows
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html, Region, region_script
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
+
+
+class SampleHead(Html):
+    """Place and scores of the shown sample."""
+
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/sample/sample_head.css")]
+
+    def __init__(self) -> None:
+        super().__init__(css_classes=["rl-sample-head"])
+
+
+class SampleTop(Region):
+    """Header, actions and tabs, below each other."""
+
+    head = param.String()
+    actions = param.String()
+    tabs = param.String()
+
+    _esm = region_script(head=SampleHead, actions=SampleActions, tabs=TabBar)
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "panels/sample/sample_top.css")]
+
+    def __init__(self, **parts: Component) -> None:
+        super().__init__(parts, sizing_mode="stretch_width", margin=0)
 
 
 class SampleDetail(Viewer):

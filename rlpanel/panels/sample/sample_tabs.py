@@ -22,7 +22,7 @@ from rlpanel.panels.endings.judging_tab import JudgingTab, has_judging
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.inputs.tab_bar import Tab
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.prompts.prompts_tab import PromptsTab
+from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.sample.conversation_tab import ConversationTab
 from rlpanel.panels.sample.follow_selection import follow_selection
 from rlpanel.panels.session.context import Context
@@ -30,9 +30,44 @@ from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_blo
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.panels.tree.tree_tab import TreeTab
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.region import Html
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle
+
+
+class PromptsTab(Viewer):
+    """History of the sample's prompt."""
+
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self._note = Html(
+            stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(10, 14, 0, 14),
+            css_classes=["rl-over-time-note"],
+        )  # fmt: skip
+        self._history = PromptHistory(context, self._show_note)
+        self._column = pn.Column(
+            self._note,
+            self._history,
+            sizing_mode="stretch_both",
+            scroll="y-auto",
+            margin=0,
+            css_classes=["rl-over-time"],
+        )
+        self.param.watch(self._activate, "active")
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _activate(self, *_: Any) -> None:
+        self._history.active = self.active
+
+    def _show_note(self, text: str) -> None:
+        self._note.html = f'<span class="note">{safe_text(text)}</span>'
 
 
 class ReferenceTab(Viewer):

@@ -18,7 +18,6 @@ from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.panels.timeline.rollout_at import rollout_at
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes, has_times, read_spans, times_of
 from rlpanel.panels.timeline.span_colors import PHASE, colorings_of, session_labels
 from rlpanel.panels.timeline.span_table import Window
@@ -34,6 +33,26 @@ from rlpanel.panels.timeline.timeline_plot import (
 )
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+
+
+def rollout_at(timeline: Timeline, x: float, y: float) -> int:
+    """Return the position of the rollout nearest to a time in a lane; -1 if the lane has none.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    x, y : float
+        Seconds, and a lane; neither needs to be on the plot.
+    """
+    if not np.isfinite([x, y]).all():
+        return -1
+    members = np.flatnonzero(timeline.lanes.lane == int(np.floor(y)))
+    if not len(members):
+        return -1
+    start = timeline.lanes.offset[members]
+    stop = start + timeline.times.seconds[members]
+    return int(members[np.maximum(start - x, x - stop).argmin()])
+
 
 #: Number of the slowest rollouts that have a button.
 _SLOWEST = 5

@@ -48,14 +48,14 @@ TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs and one file of an unknown format, in which the examples run.
 
-    They have all 64 samples of steps 10 and 20, and the first 8 of others: each command reads a run anew.
+    They have all 64 samples of steps 10 and 20, and the first 4 of others: each command reads a run anew.
     """
     folder = tmp_path_factory.mktemp("examples")
     for name in ("exp1", "exp2"):
         run = write_recording("grpo_couplets", folder / "runs" / name)
         [log] = run.glob("rollout_data_*")
         lines = log.read_bytes().splitlines(keepends=True)
-        log.write_bytes(b"".join(line for at, line in enumerate(lines) if at // 64 in (9, 19) or at % 64 < 8))
+        log.write_bytes(b"".join(line for at, line in enumerate(lines) if at // 64 in (9, 19) or at % 64 < 4))
     (folder / "results").mkdir()
     write_unknown(folder / "results", "plain.jsonl")
     return folder

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from rlpanel.outcomes.judge_agreement import equal_share, krippendorff_alpha, weighted_kappa
+from rlpanel.outcomes.judge_study import equal_share, krippendorff_alpha, weighted_kappa
 
 NAN = np.nan
 #: Four observers, twelve units: Krippendorff (2011), section C; interval alpha of section E is 0.849.

@@ -34,6 +34,7 @@ def test_spans_are_rectangles_the_slowest_first(tmp_path: Path) -> None:
     assert "3 rollouts" in options_of(plot)["title"]
 
 
+@pytest.mark.slow
 def test_many_rollouts_are_an_image_and_a_zoom_shows_rectangles(tmp_path: Path) -> None:
     plot = run_of(tmp_path, 1_100).plot.timeline()
     drawn = hv.renderer("bokeh").get_plot(plot)

@@ -145,9 +145,9 @@ REPORTED: dict[str, type[Breakage]] = {
 #: Settings in which an effect of the reported size is significant.
 LARGER = {
     "cut_unmarked": {"most_tokens": 55},
-    "best_falls": {"groups": 24, "group_size": 8, "steps": 60},
+    "best_falls": {"groups": 16, "group_size": 8},
     "reward_jumps": {"groups": 12, "group_size": 8, "gain": 0.3, "start": -0.5},
-    "truth_changed": {"prompts": 60},
+    "truth_changed": {"prompts": 60, "steps": 24},
     "missing_as_zero": {"groups": 24},
 }
 #: Rules that find their effect in the usual size only; all others find it in a quarter of the samples.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.panels.samples.query_chips import chips_of, without
+from rlpanel.panels.samples.sample_bar import chips_of, without
 from rlpanel.panels.session.context import Selection
 
 

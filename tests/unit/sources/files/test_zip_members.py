@@ -148,10 +148,12 @@ NAME = "samples/1_epoch_1.json"
 def test_a_strange_log_is_named_and_its_names_are_no_paths(
     tmp_path: Path, members: list[tuple[str, bytes]], reason: str, samples: int
 ) -> None:
-    before = {path for path in tmp_path.parent.rglob("*") if ".rlpanel" not in path.parts}
-    reasons, count = opened(tmp_path / "run", archive(*members))
+    run = tmp_path / "above" / "beside" / "run"
+    run.parent.mkdir(parents=True)
+    before = {path for path in tmp_path.rglob("*") if ".rlpanel" not in path.parts}
+    reasons, count = opened(run, archive(*members))
     assert (count, [reason in each for each in reasons]) == (samples, [True] if reason else [])
-    written = {path for path in tmp_path.parent.rglob("*") if ".rlpanel" not in path.parts} - before
+    written = {path for path in tmp_path.rglob("*") if ".rlpanel" not in path.parts} - before
     assert {path.name for path in written} <= {"run", "log.eval", "other.jsonl"}
 
 
