@@ -324,21 +324,25 @@ def weights_of(base: Model, seed: int) -> list[Model]:
 
 
 def main(folder: str, seeds: str = "1", *chosen: str) -> None:
-    """Write the runs of some causes, or of all, for some seeds."""
+    """Write the runs of some causes, or of all, for some seeds; those that exist are kept.
+
+    All causes of a seed come before the next seed, so that one can stop it with as many seeds of each.
+    """
     torch.set_num_threads(1)
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
-    for moe in (False, True):
-        causes = {name: CAUSES[name] for name in chosen or CAUSES if CAUSES[name].moe == moe}
-        if not causes:
-            continue
-        base = trained(root, moe)
-        for seed in range(int(seeds)):
-            weights = weights_of(base, seed)
-            for name, cause in causes.items():
-                if not (root / f"{name}-{seed}").exists():
-                    write_run(root / f"{name}-{seed}", weights, cause, seed)
-                    print(name, seed, flush=True)
+    for seed in range(int(seeds)):
+        for moe in (False, True):
+            names = [name for name in chosen or CAUSES if CAUSES[name].moe == moe]
+            names = [name for name in names if not (root / f"{name}-{seed}").exists()]
+            if not names:
+                continue
+            weights = weights_of(trained(root, moe), seed)
+            for name in names:
+                part = root / f"part.{name}.{seed}"
+                write_run(part, weights, CAUSES[name], seed)
+                part.rename(root / f"{name}-{seed}")
+                print(name, seed, flush=True)
 
 
 if __name__ == "__main__":
