@@ -80,7 +80,7 @@ def test_each_call_of_the_engine_has_its_version(mask: list[int], wanted: list[i
     sample = {"tokens": [9, 1, 2, 3, 4], "response_length": 4, "weight_versions": ["3", "5"]}
     sample |= {"rollout_log_probs": [-0.1] * 4, "loss_mask": mask}
     with opened(tmp_path, "3.pt", rollout(**sample), {}) as run:
-        found = run.sample(run.samples()["uid"][0]).arrays().get("token_version")
+        found = run.sample(run.samples()["uid"][0]).token_arrays.get("token_version")
     assert (None if found is None else found.tolist()) == wanted
 
 
