@@ -1,7 +1,7 @@
 """Many models of one architecture as one: a row of the batch uses the weights of its own model.
 
-A tiny model takes its time for calls, not for numbers. The engines of all steps sample at once, by the code of
-transformers in which each layer with weights is replaced by one that multiplies by the weights of all models.
+A tiny model takes its time for calls, not for numbers. The engines of all steps sample at once, by the code
+of transformers in which each layer with weights is replaced by one that multiplies by those of all models.
 """
 
 from __future__ import annotations
@@ -90,7 +90,13 @@ class _Experts(nn.Module):
         return total
 
 
-_KINDS = {"Linear": _Linear, "Embedding": _Embedding, "RMSNorm": _Norm, "Router": _Router, "Experts": _Experts}
+_KINDS = {
+    "Linear": _Linear,
+    "Embedding": _Embedding,
+    "RMSNorm": _Norm,
+    "Router": _Router,
+    "Experts": _Experts,
+}
 
 
 @torch.no_grad()

@@ -273,7 +273,7 @@ CAUSES: dict[str, Cause] = {
 def _sampled_turns(
     engines: Model, prompts: torch.Tensor, cause: Cause, generator: torch.Generator, tool: Any, rng: Any
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return tokens, the engine's logprobs and the loss mask, shape (B, T) each; a tool may write in between."""
+    """Return tokens, the engine's logprobs and the loss mask, shape (B, T) each; a tool may write between."""
     tokens, logprobs = sampled(engines, prompts, cause, generator, LENGTH // 2)
     mask = torch.ones_like(tokens)
     if cause.tool:
