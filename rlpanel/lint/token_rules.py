@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -140,16 +141,13 @@ def _logged_texts(record: Record) -> list[str]:
 def id_has_one_text(batch: LintSamples) -> Marks:
     """One token id has two texts in the same sample, so ids and tokens are not from the same positions."""
     values, details = np.full(len(batch), np.nan), {}
-    ids_of = [record.arrays.get("response_token_ids") for record in batch.records]
-    rows = [
-        at
-        for at, (ids, record) in enumerate(zip(ids_of, batch.records, strict=True))
-        if ids is not None and record.tokens and len(ids) == len(record.tokens)
-    ]
-    values[rows] = 0
-    for at in _several_texts(batch, rows):
-        record = batch.records[at]
-        numbers, tokens = record.arrays["response_token_ids"].tolist(), record.tokens
+    known: dict[int, tuple[np.ndarray, list[str]]] = {}
+    for at, record in enumerate(batch.records):
+        ids = record.arrays.get("response_token_ids")
+        if ids is not None and record.tokens and len(ids) == len(record.tokens):
+            known[at], values[at] = (ids, record.tokens), 0
+    for at in _several_texts(known):
+        numbers, tokens = known[at][0].tolist(), known[at][1]
         text_of = dict(zip(numbers, tokens, strict=True))
         # An id with two texts keeps the last one, so that the others differ from it.
         if list(map(text_of.__getitem__, numbers)) == tokens:
@@ -169,17 +167,17 @@ def id_has_one_text(batch: LintSamples) -> Marks:
     return Marks(values, details)
 
 
-def _several_texts(batch: LintSamples, rows: list[int]) -> list[int]:
+def _several_texts(known: Mapping[int, tuple[np.ndarray, Sequence[str]]]) -> list[int]:
     """Return those of the samples in which an id has another text than elsewhere in the batch."""
-    if not rows:
+    if not known:
         return []
-    arrays = [batch.records[at].arrays["response_token_ids"] for at in rows]
-    texts = np.fromiter(chain.from_iterable(batch.records[at].tokens for at in rows), object)
-    ids, places = np.unique(np.concatenate(arrays), return_inverse=True)
+    texts = np.array([*chain.from_iterable(tokens for _, tokens in known.values())], object)
+    ids, places = np.unique(np.concatenate([each for each, _ in known.values()]), return_inverse=True)
     text_of = np.empty(len(ids), object)
     text_of[places] = texts
-    differs = np.logical_or.reduceat(text_of[places] != texts, sample_starts(np.array([*map(len, arrays)])))
-    return np.array(rows)[differs].tolist()
+    starts = sample_starts(np.array([len(each) for each, _ in known.values()]))
+    differs = np.logical_or.reduceat(text_of[places] != texts, starts)
+    return [at for at, is_other in zip(known, differs.tolist(), strict=True) if is_other]
 
 
 #: Share of the finished responses whose last id is an end token's.
