@@ -43,7 +43,8 @@ def sample_rows(
     shared = Counter(sample.get("rollout_id") for sample in samples)
     for sample in samples:
         row = _row(sample) | _reward(sample.get("reward"), reward_key)
-        row |= array_fields(sample) | _policy_versions(sample)
+        arrays = array_fields(sample)
+        row |= arrays | _policy_versions(sample, arrays.get("loss_mask"))
         if sample.get("remove_sample"):
             # slime replaces the loss mask of such a sample when it makes the training's batch.
             row["loss_mask"] = [0] * int(sample.get("response_length") or 0)
@@ -108,17 +109,38 @@ def _reward(reward: Any, key: str | None) -> dict[str, Any]:
     return {"reward": total, "rewards": parts}
 
 
-def _policy_versions(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the versions of the policy that sampled the first and the last part of the response.
+def _policy_versions(sample: Mapping[str, Any], mask: Any) -> dict[str, Any]:
+    """Return the versions of the policy that sampled the first and the last part, and each token.
 
     They count updates of the weights, also the one before training, so they are not compared with the step.
+    The trainers note a version at the end of each call of the engine (``Sample.append_response_tokens`` and
+    ``update_from_meta_info``). Only where each call wrote a stretch of the loss mask are those of the tokens
+    known: a call that went on after an abort begins where the one before it ended.
     """
     versions = sample.get("weight_versions") or ()
     try:
         numbers = [int(version) for version in versions]
     except (TypeError, ValueError):
         return {}
-    return {"policy_version": [numbers[0], numbers[-1]]} if numbers else {}
+    if not numbers:
+        return {}
+    return {"policy_version": [numbers[0], numbers[-1]]} | _token_versions(numbers, mask)
+
+
+def _token_versions(calls: Sequence[int], mask: Any) -> dict[str, Any]:
+    """Return the version of each token, if the calls are as many as the stretches of the loss mask."""
+    if not isinstance(mask, list) or len(set(calls)) == 1:
+        return {}
+    begins = [at for at, used in enumerate(mask) if used and not (at and mask[at - 1])]
+    if len(begins) != len(calls):
+        return {}
+    # Tokens of a tool count as those of the call after them, as of AReaL.
+    found, call = [], 0
+    for at, used in enumerate(mask):
+        found.append(calls[call])
+        if used and call + 1 < len(calls) and not any(mask[at + 1 : at + 2]):
+            call += 1
+    return {"token_version": found}
 
 
 def _plain(value: Any) -> Any:

@@ -66,8 +66,10 @@ def fitting_causes(tokens: GapTokens) -> Iterator[Cause]:
         yield place if since is None else replace(since, sentence=f"{place.sentence}; {since.sentence}")
         return
     stale, relative = _stale(tokens, relative)
-    routing = _routing(tokens, relative) or _tail(tokens, relative)
-    for cause in (stale, _since(tokens, relative), _along(tokens, relative), routing):
+    along, elsewhere = _along(tokens, relative)
+    # The large gaps of the first tokens after another prompt are few, too: the other tokens decide.
+    routing = _routing(tokens, relative) or _tail(relative, elsewhere)
+    for cause in (stale, _since(tokens, relative), along, routing):
         if cause is not None:
             yield cause
 
@@ -257,8 +259,9 @@ def _misfit(columns: np.ndarray, values: np.ndarray, weight: np.ndarray) -> floa
     return float((((columns @ fit - values) * weight) ** 2).sum())
 
 
-def _along(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
-    """Test whether the gap falls or grows along the response."""
+def _along(tokens: GapTokens, relative: np.ndarray) -> tuple[Cause | None, np.ndarray]:
+    """Test whether the gap falls or grows along the response; return also the tokens outside of its place."""
+    everywhere = np.ones(len(relative), bool)
     length = np.zeros(len(tokens.rows))
     np.maximum.at(length, tokens.sample, tokens.position + 1)
     end = tokens.position >= np.maximum(_END * length[tokens.sample], 2 * _BEGIN)
@@ -266,14 +269,15 @@ def _along(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
     (near, far), (near_error, far_error), _ = level_means(tokens, relative, codes, 2)
     z = (far - near) / np.hypot(near_error, far_error)
     if not np.isfinite(z) or abs(z) < _Z:
-        return None
+        return None, everywhere
     high, low, falls = max(near, far), min(near, far), bool(near > far)
     share = float(1 - low / relative.mean())
     if high < _FACTOR * low or share < MENTIONED:
-        return None
+        return None, everywhere
     where = f"in the first {_BEGIN} tokens", "in the second half"
     text = f"{where[not falls]} it is {_factor_text(high, low)} that {where[falls]}"
-    return Cause("template" if falls else "position", share, text, _is_clear(share, high / low))
+    cause = Cause("template" if falls else "position", share, text, _is_clear(share, high / low))
+    return cause, codes != (0 if falls else 1)
 
 
 def _routing(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
@@ -296,16 +300,17 @@ def _routing(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
     return Cause("routing", share, text, _is_clear(share, other / max(same, 1e-9)))
 
 
-def _tail(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
-    """Test whether few tokens carry the gap, given how likely they are."""
-    if not relative.mean():
+def _tail(relative: np.ndarray, among: np.ndarray) -> Cause | None:
+    """Test whether few of some tokens carry the gap, given how likely they are."""
+    total, relative = float(relative.sum()), relative[among]
+    if not len(relative) or not relative.mean():
         return None
     body = _BODY * float(np.median(relative))
     tail = relative > body
-    share = float((relative[tail] - body).sum() / relative.sum())
+    share = float((relative[tail] - body).sum() / total)
     if share < _TAIL or tail.mean() > _FEW:
         return None
-    text = f"{tail.mean():.1%} of the tokens carry {relative[tail].sum() / relative.sum():.0%} of it"
+    text = f"{tail.mean():.1%} of the tokens carry {relative[tail].sum() / total:.0%} of it"
     return Cause("routing", share, text, clear=share >= _CLEAR_SHARE)
 
 

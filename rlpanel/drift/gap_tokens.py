@@ -194,8 +194,12 @@ def _as_long(array: np.ndarray | None, count: int) -> np.ndarray | None:
 def _versions(record: Record, count: int) -> np.ndarray:
     """Return the version of the policy that sampled each token; NaN where it is not logged.
 
-    If only the first and the last version are logged, the first one counts for all tokens.
+    If only the first and the last version are logged, the first one counts for all tokens. A negative version
+    of a token marks one that no policy sampled, as in AReaL's ``versions``.
     """
+    logged = _as_long(record.arrays.get("token_version"), count)
+    if logged is not None:
+        return np.where(logged >= 0, logged, np.nan)
     versions = () if record.agent is None else record.agent.policy_versions
     if not versions:
         return np.full(count, np.nan)

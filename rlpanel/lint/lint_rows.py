@@ -105,7 +105,8 @@ def lint_rows(
             samples = LintSamples(records, work.step, facts, columns)
             found.fields.update(samples.count_fields())
             rows, steps = work.rows[kept], np.full(len(kept), work.step)
-            found.tallies = {rule.name: tallies_of(rule, samples, rows, steps) for rule in rules}
+            checkable = [rule for rule in rules if rule.is_checkable(found.fields)]
+            found.tallies = {rule.name: tallies_of(rule, samples, rows, steps) for rule in checkable}
         yield found
 
 
@@ -137,10 +138,11 @@ def tallies_of(rule: LintRule, samples: Any, rows: np.ndarray, steps: np.ndarray
 
 def _tally(marks: Marks, rows: np.ndarray, steps: np.ndarray) -> Tally:
     """Count marks; the examples are the first samples that fail."""
-    failed = np.flatnonzero(marks.values == 1)
-    checked = int(np.isfinite(marks.values).sum())
-    if not len(failed):
+    checked = int(np.count_nonzero(np.isfinite(marks.values)))
+    is_failed = marks.values == 1
+    if not np.count_nonzero(is_failed):
         return Tally(checked, remark=marks.remark)
+    failed = np.flatnonzero(is_failed)
     order = failed[np.lexsort((rows[failed], steps[failed]))][:EXAMPLES].tolist()
     examples = [(int(steps[at]), int(rows[at]), marks.details.get(at, "")) for at in order]
     return Tally(checked, len(failed), int(steps[failed].min()), examples, marks.remark)

@@ -8,8 +8,9 @@ in which a trainer may work, and the result keeps the variant that the run names
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -75,6 +76,14 @@ class LintRule:
     check: Callable[[Any], Marks | Mapping[str, Marks]]
     most: float = 1.0
     variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None
+
+    def is_checkable(self, fields: Collection[str]) -> bool:
+        """Return False if none of the samples has a field that the rule needs."""
+        return not any(names.isdisjoint(fields) for names in self._choices)
+
+    @cached_property
+    def _choices(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(need.split("|")) for need in self.needs)
 
 
 LINT_RULES: dict[str, LintRule] = {}

@@ -90,14 +90,22 @@ class Aligned:
             return np.ones(int(self.counts.sum()), bool)
         return token_mask(self._mask, self._rows, self.counts)
 
+    @cached_property
+    def trained_counts(self) -> np.ndarray:
+        """Number of tokens of each sample that are in the loss, shape (M,)."""
+        return self.number(self.trained)
+
     def number(self, tokens: np.ndarray) -> np.ndarray:
         """Return how many tokens of each sample are marked, shape (M,)."""
+        if not tokens.any():
+            return np.zeros(len(self.starts), np.int64)
         return np.add.reduceat(tokens, self.starts, dtype=np.int64)
 
     def spread(self, values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Return the difference of the largest and the smallest value of the marked tokens, shape (M,)."""
-        low = np.minimum.reduceat(np.where(tokens, values, np.inf), self.starts)
-        high = np.maximum.reduceat(np.where(tokens, values, -np.inf), self.starts)
+        every = tokens.all()
+        low = np.minimum.reduceat(values if every else np.where(tokens, values, np.inf), self.starts)
+        high = np.maximum.reduceat(values if every else np.where(tokens, values, -np.inf), self.starts)
         return np.asarray(high - low)
 
     def all_marks(
@@ -148,6 +156,7 @@ class LintSamples:
         self, records: Sequence[Record], step: int, facts: LintFacts, columns: Mapping[str, np.ndarray]
     ) -> None:
         self.records, self.step, self.facts, self.columns = records, step, facts, columns
+        self._aligned: dict[tuple[tuple[str, ...], int], Aligned] = {}
 
     def __len__(self) -> int:
         return len(self.records)
@@ -160,7 +169,10 @@ class LintSamples:
 
     def aligned(self, *names: str, least: int = 1) -> Aligned:
         """Return the samples that have all of these arrays, in equal length of at least ``least`` tokens."""
-        return Aligned(self, names, least)
+        known = self._aligned.get((names, least))
+        if known is None:  # several rules ask for the same arrays
+            known = self._aligned[names, least] = Aligned(self, names, least)
+        return known
 
     def each(self, check: Callable[[Record], str | None]) -> Marks:
         """Return the marks of a check of single samples: None is not checkable, an empty text passes."""

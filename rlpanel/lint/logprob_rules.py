@@ -87,7 +87,7 @@ def _constant(batch: LintSamples, name: str) -> Marks:
         return _nothing(batch)
     with np.errstate(invalid="ignore"):
         spread = found.spread(found.values[0], found.trained)
-    enough = found.number(found.trained) >= _FEW
+    enough = found.trained_counts >= _FEW
     return found.all_marks(spread == 0, enough, lambda at: "all are the same number")
 
 
@@ -98,20 +98,22 @@ def shifted_marks(batch: LintSamples, other: str) -> Marks:
         return _nothing(batch)
     x, y = found.values
     used = found.trained
-    late, early = np.zeros(len(x)), np.zeros(len(x))
+    size = np.maximum(found.trained_counts, 1)
     with np.errstate(invalid="ignore"):
+        place = np.add.reduceat(np.abs((x - y) * used), found.starts) / size
+        defined = np.isfinite(place) & (size >= _SHIFT_TOKENS)
+        if not (place > _APART).any():  # nothing is to be explained by a shift
+            return found.all_marks(np.zeros(len(place), bool), defined)
+        late, early = np.zeros(len(x)), np.zeros(len(x))
         late[1:], early[1:] = (x[:-1] - y[1:]) * used[:-1], (x[1:] - y[:-1]) * used[1:]
         # The first pair of a sample is its own and another sample's token.
         late[found.starts] = early[found.starts] = 0.0
-        size = np.maximum(found.number(used), 1)
-        place, *shifted = (
-            np.add.reduceat(np.abs(each), found.starts) / size for each in ((x - y) * used, late, early)
-        )
+        shifted = [np.add.reduceat(np.abs(each), found.starts) / size for each in (late, early)]
     best = np.fmin(*shifted)
     failed = (place > _APART) & (best < place / _CLOSER)
     return found.all_marks(
         failed,
-        np.isfinite(place) & (size >= _SHIFT_TOKENS),
+        defined,
         lambda at: (
             f"logprobs and {other} differ by {place[at]:.3g} per token, and by {best[at]:.3g} one token "
             f"{'later' if shifted[0][at] <= shifted[1][at] else 'earlier'}"
@@ -195,7 +197,8 @@ def one_temperature(batch: LintSamples) -> Marks:
     trainer, engine = found.values
     with np.errstate(invalid="ignore", divide="ignore"):
         used = found.trained & np.isfinite(trainer) & np.isfinite(engine)
-        trainer, engine = trainer[used], engine[used]
+        if not used.all():
+            trainer, engine = trainer[used], engine[used]
         if len(trainer) < _TOKENS:
             return _nothing(batch)
         spreads = trainer.std(), engine.std()

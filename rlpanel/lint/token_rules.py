@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
 from rlpanel.lint.lint_rule import Marks, lint_rule
 from rlpanel.lint.lint_samples import DETAILED, LintSamples, prompt_ids, response_messages
 from rlpanel.lint.located_tokens import SPECIAL, LocatedTokens, token_text
+from rlpanel.metrics.engine.ragged import sample_starts
 from rlpanel.sources.records.record_types import Record
 from rlpanel.texts.prompt_parts import PADS, unpadded
 from rlpanel.texts.shorten import shorten
@@ -138,17 +141,14 @@ def _logged_texts(record: Record) -> list[str]:
 def id_has_one_text(batch: LintSamples) -> Marks:
     """One token id has two texts in the same sample, so ids and tokens are not from the same positions."""
     values, details = np.full(len(batch), np.nan), {}
-    known: dict[float, str] = {}  # of earlier samples: most ids have one text in all of them
+    known: dict[int, tuple[np.ndarray, list[str]]] = {}
     for at, record in enumerate(batch.records):
-        ids, tokens = record.arrays.get("response_token_ids"), record.tokens
-        if ids is None or not tokens or len(ids) != len(tokens):
-            continue
-        numbers = ids.tolist()
-        values[at] = 0
-        if list(map(known.get, numbers)) == tokens:
-            continue
+        ids = record.arrays.get("response_token_ids")
+        if ids is not None and record.tokens and len(ids) == len(record.tokens):
+            known[at], values[at] = (ids, record.tokens), 0
+    for at in _several_texts(known):
+        numbers, tokens = known[at][0].tolist(), known[at][1]
         text_of = dict(zip(numbers, tokens, strict=True))
-        known |= text_of
         # An id with two texts keeps the last one, so that the others differ from it.
         if list(map(text_of.__getitem__, numbers)) == tokens:
             continue
@@ -165,6 +165,19 @@ def id_has_one_text(batch: LintSamples) -> Marks:
                 both = sorted(text for each, text in texts if each == twice)[:2]
                 details[at] = f"id {twice:.0f} is {_quote(both[0])} and {_quote(both[1])}"
     return Marks(values, details)
+
+
+def _several_texts(known: Mapping[int, tuple[np.ndarray, Sequence[str]]]) -> list[int]:
+    """Return those of the samples in which an id has another text than elsewhere in the batch."""
+    if not known:
+        return []
+    texts = np.array([*chain.from_iterable(tokens for _, tokens in known.values())], object)
+    ids, places = np.unique(np.concatenate([each for each, _ in known.values()]), return_inverse=True)
+    text_of = np.empty(len(ids), object)
+    text_of[places] = texts
+    starts = sample_starts(np.array([len(each) for each, _ in known.values()]))
+    differs = np.logical_or.reduceat(text_of[places] != texts, starts)
+    return [at for at, is_other in zip(known, differs.tolist(), strict=True) if is_other]
 
 
 #: Share of the finished responses whose last id is an end token's.

@@ -6,6 +6,7 @@ The policy is a Llama of three layers, or a Mixtral of two, that learnt the byte
 It goes on to learn in every step, so that older weights are other weights. The engine samples every response
 token by token with the weights, precision and sampling parameters of the cause, and logs the logprobs that
 such an engine would return. The trainer computes the logprobs of the same tokens in float32.
+The engines of all steps sample at once, see `gap_engines`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+
+from tests.train.gap_engines import together
 
 ROOT = Path(__file__).parents[2]
 STEPS, SAMPLES, LENGTH, PROMPT = 12, 32, 80, 24
@@ -156,11 +160,13 @@ def scored(
 # --- engines
 
 
+@lru_cache(64)
 def half(model: Model) -> Model:
     """Return the model in bfloat16."""
     return copy.deepcopy(model).to(torch.bfloat16)
 
 
+@lru_cache(64)
 def quantised(model: Model, levels: int = 127) -> Model:
     """Return the model with weights rounded to integers per row."""
     changed = copy.deepcopy(model)
@@ -172,6 +178,7 @@ def quantised(model: Model, levels: int = 127) -> Model:
     return changed
 
 
+@lru_cache(64)
 def perturbed(model: Model, seed: int) -> Model:
     """Return the model with noise in one layer, as after a broken transfer of its weights."""
     changed, generator = copy.deepcopy(model), torch.Generator().manual_seed(seed)
@@ -263,6 +270,23 @@ CAUSES: dict[str, Cause] = {
 }
 
 
+def _sampled_turns(
+    engines: Model, prompts: torch.Tensor, cause: Cause, generator: torch.Generator, tool: Any, rng: Any
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return tokens, the engine's logprobs and the loss mask, shape (B, T) each; a tool may write between."""
+    tokens, logprobs = sampled(engines, prompts, cause, generator, LENGTH // 2)
+    mask = torch.ones_like(tokens)
+    if cause.tool:
+        places = rng.integers(0, len(tool) - 24, len(prompts)).tolist()
+        result = torch.stack([tool[at : at + 24] for at in places])
+        tokens = torch.cat([tokens, result], -1)
+        logprobs = torch.cat([logprobs, torch.zeros(result.shape)], -1)
+        mask = torch.cat([mask, torch.zeros_like(result)], -1)
+    more, of_more = sampled(engines, torch.cat([prompts, tokens], -1), cause, generator, LENGTH // 2)
+    both = [torch.cat(each, -1) for each in ((tokens, more), (logprobs, of_more))]
+    return both[0], both[1], torch.cat([mask, torch.ones_like(more)], -1)
+
+
 def write_run(folder: Path, weights: list[Model], cause: Cause, seed: int) -> None:
     """Write one run with the given weights by step."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -270,46 +294,47 @@ def write_run(folder: Path, weights: list[Model], cause: Cause, seed: int) -> No
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     text, tool = corpus("docs"), corpus("docs/changes")
     files = [(folder / f"rank_{rank}.jsonl").open("w") for rank in range(2)]
+    ranks = np.arange(SAMPLES) % 2
+    #: Model of an engine → the samples that it takes, as (step, sample, version).
+    rows: dict[Model, list[tuple[int, int, int]]] = {}
     for step in range(len(weights)):
-        ranks = np.arange(SAMPLES) % 2
-        starts = rng.integers(0, len(text) - PROMPT, SAMPLES // 4).repeat(4)
-        prompts = torch.stack([text[at : at + PROMPT] for at in starts.tolist()])
         for at, engine, version in cause.engine(weights, step, ranks, rng):
-            if not len(at):
-                continue
-            prompt = prompts[at]
-            tokens, engine_logprobs = sampled(engine, prompt, cause, generator, LENGTH // 2)
-            mask = torch.ones_like(tokens)
-            if cause.tool:
-                where = rng.integers(0, len(tool) - 24)
-                result = tool[where : where + 24].expand(len(at), -1)
-                tokens = torch.cat([tokens, result], -1)
-                engine_logprobs = torch.cat([engine_logprobs, torch.zeros(result.shape)], -1)
-                mask = torch.cat([mask, torch.zeros_like(result)], -1)
-            more, logprobs = sampled(engine, torch.cat([prompt, tokens], -1), cause, generator, LENGTH // 2)
-            tokens = torch.cat([tokens, more], -1)
-            engine_logprobs = torch.cat([engine_logprobs, logprobs], -1)
-            mask = torch.cat([mask, torch.ones_like(more)], -1)
-            trainer, entropy = scored(weights[step], prompt[:, cause.cut :], tokens)
-            for i, sample in enumerate(at.tolist()):
-                line = {
-                    "step": step,
-                    "group": f"{step}-{sample // 4}",
-                    "prompt": bytes(prompt[i].tolist()).decode(errors="replace"),
-                    "response": bytes(tokens[i].tolist()).decode(errors="replace"),
-                    "response_tokens": [bytes([token]).decode("latin-1") for token in tokens[i].tolist()],
-                    "logprobs": [round(x, 6) for x in trainer[i].tolist()],
-                    "rollout_logprobs": [round(x, 6) for x in engine_logprobs[i].tolist()],
-                    "loss_mask": mask[i].tolist(),
-                    "reward": float(rng.random() < 0.5),
-                }
-                if cause.entropy:
-                    line["entropy"] = [round(x, 5) for x in entropy[i].tolist()]
-                if cause.versions:
-                    line |= {"policy_version": version, "trainer_version": step}
-                if cause.change is not None:
-                    cause.change(line)
-                files[ranks[sample]].write(json.dumps(line, ensure_ascii=False) + "\n")
+            rows.setdefault(engine, []).extend((step, sample, version) for sample in at.tolist())
+    engines = [
+        (engine, own[at : at + SAMPLES]) for engine, own in rows.items() for at in range(0, len(own), SAMPLES)
+    ]
+    starts = rng.integers(0, len(text) - PROMPT, (len(weights), SAMPLES // 4)).repeat(4, axis=1)
+    # Each engine has as many rows; those that fill up an engine are not used.
+    filled = [own[at % len(own)] for _, own in engines for at in range(SAMPLES)]
+    used = [place * SAMPLES + at for place, (_, own) in enumerate(engines) for at in range(len(own))]
+    prompts = torch.stack([text[(at := starts[step, sample]) : at + PROMPT] for step, sample, _ in filled])
+    found = _sampled_turns(together([engine for engine, _ in engines]), prompts, cause, generator, tool, rng)
+    places = sorted((filled[at], at) for at in used)
+    for step in range(len(weights)):
+        own = [at for (of, _, _), at in places if of == step]
+        tokens, engine_logprobs, mask = (each[own] for each in found)
+        prompt = prompts[own]
+        trainer, entropy = scored(weights[step], prompt[:, cause.cut :], tokens)
+        for i, at in enumerate(own):
+            _, sample, version = filled[at]
+            line = {
+                "step": step,
+                "group": f"{step}-{sample // 4}",
+                "prompt": bytes(prompt[i].tolist()).decode(errors="replace"),
+                "response": bytes(tokens[i].tolist()).decode(errors="replace"),
+                "response_tokens": [bytes([token]).decode("latin-1") for token in tokens[i].tolist()],
+                "logprobs": [round(x, 6) for x in trainer[i].tolist()],
+                "rollout_logprobs": [round(x, 6) for x in engine_logprobs[i].tolist()],
+                "loss_mask": mask[i].tolist(),
+                "reward": float(rng.random() < 0.5),
+            }
+            if cause.entropy:
+                line["entropy"] = [round(x, 5) for x in entropy[i].tolist()]
+            if cause.versions:
+                line |= {"policy_version": version, "trainer_version": step}
+            if cause.change is not None:
+                cause.change(line)
+            files[ranks[sample]].write(json.dumps(line, ensure_ascii=False) + "\n")
     for file in files:
         file.close()
 
@@ -324,21 +349,25 @@ def weights_of(base: Model, seed: int) -> list[Model]:
 
 
 def main(folder: str, seeds: str = "1", *chosen: str) -> None:
-    """Write the runs of some causes, or of all, for some seeds."""
+    """Write the runs of some causes, or of all, for some seeds; those that exist are kept.
+
+    All causes of a seed come before the next seed, so that one can stop it with as many seeds of each.
+    """
     torch.set_num_threads(1)
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
-    for moe in (False, True):
-        causes = {name: CAUSES[name] for name in chosen or CAUSES if CAUSES[name].moe == moe}
-        if not causes:
-            continue
-        base = trained(root, moe)
-        for seed in range(int(seeds)):
-            weights = weights_of(base, seed)
-            for name, cause in causes.items():
-                if not (root / f"{name}-{seed}").exists():
-                    write_run(root / f"{name}-{seed}", weights, cause, seed)
-                    print(name, seed, flush=True)
+    for seed in range(int(seeds)):
+        for moe in (False, True):
+            names = [name for name in chosen or CAUSES if CAUSES[name].moe == moe]
+            names = [name for name in names if not (root / f"{name}-{seed}").exists()]
+            if not names:
+                continue
+            weights = weights_of(trained(root, moe), seed)
+            for name in names:
+                part = root / f"part.{name}.{seed}"
+                write_run(part, weights, CAUSES[name], seed)
+                part.rename(root / f"{name}-{seed}")
+                print(name, seed, flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from rlpanel.drift.expert_load import load_levels
 from rlpanel.drift.gap_cause_kinds import CAUSES, Verdict
 from rlpanel.drift.gap_causes import verdict
 from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
-from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
+from rlpanel.drift.gap_tokens import MAX_SAMPLES, GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.drift.run_corrections import RunCorrection, own_corrections
 from rlpanel.number_text import number
 from rlpanel.panels.drift.correction_view import CorrectionView
@@ -68,7 +68,7 @@ class DriftPage(Viewer):
         super().__init__(**params)
         self.context = context
         self._found = _Found(0)
-        self._read_of, self._read_steps = ("", ""), np.empty(0, int)
+        self._read_of, self._read_steps, self._read_whole = ("", ""), np.empty(0, int), False
         self._dimension = ""
         self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
         self.head = self._text("rl-drift-head", (14, 16, 4, 16))
@@ -123,8 +123,12 @@ class DriftPage(Viewer):
         if new.name != old.name or new.split != old.split or self._read_of != (new.name, new.split):
             self._draw()
         elif self.active and self._found.tokens is not None:
-            if new.samples >= _GROWN * max(self._found.tokens.total, 1):
-                self._restart()  # the page was opened before most files of the run were read
+            total = self._found.tokens.total
+            # A small run is soon another one, and of a large one most files may not have been read. Else a
+            # live run is read again on demand: its samples cost more than its new lines.
+            is_early = total < MAX_SAMPLES or not self._read_whole
+            if is_early and new.samples >= _GROWN * max(total, 1):
+                self._restart()
             else:
                 self._again.visible = not np.array_equal(new.steps.values, self._read_steps)
 
@@ -143,6 +147,7 @@ class DriftPage(Viewer):
             self._say(tr("No samples yet"))
             return
         self._read_of, self._read_steps = (snapshot.name, snapshot.split), snapshot.steps.values
+        self._read_whole = snapshot.progress.caught_up
         self._again.visible, self._found = False, _Found(0)
         self._work.start(_compute(context.index, snapshot))
 

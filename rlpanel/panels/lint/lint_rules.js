@@ -27,7 +27,8 @@ function samplesOf(model, rule) {
   box.append(...lines.slice(0, LINT_SHOWN))
   if (lines.length > LINT_SHOWN) {
     const more = element("details")
-    const text = t("{count} more samples", { count: lines.length - LINT_SHOWN })
+    const count = lines.length - LINT_SHOWN
+    const text = count === 1 ? t("1 more sample") : t("{count} more samples", { count })
     more.append(element("summary", "", text), ...lines.slice(LINT_SHOWN))
     box.append(more)
   }

@@ -132,6 +132,12 @@ def without_prompt(model: Bigrams, logits: np.ndarray, before: np.ndarray, place
     return np.asarray(logits - 0.5 * model.prompt / (1 + place.position / 4) + model.noise(0.01))
 
 
+def half_without_prompt(model: Bigrams, logits: np.ndarray, before: np.ndarray, place: Place) -> np.ndarray:
+    """Return the logits of an engine that gets another prompt for half of the samples: few tokens differ."""
+    half = (np.arange(SAMPLES) % 10 < 5)[:, None]
+    return np.asarray(logits - half * model.prompt * (place.position < 6) + model.noise(0.01))
+
+
 def routed(model: Bigrams, logits: np.ndarray, before: np.ndarray, place: Place) -> np.ndarray:
     """Return the logits of an engine that now and then takes another expert."""
     other = model.rng.random((SAMPLES, 1)) < 0.02

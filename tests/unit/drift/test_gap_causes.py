@@ -51,6 +51,7 @@ def judged(tmp_path: Path, engine: bigrams.Engine, seed: int = 0, **options: Any
         ("place", bigrams.on_rank(1), {}),
         ("position", bigrams.far, {}),
         ("template", bigrams.without_prompt, {}),
+        ("template", bigrams.half_without_prompt, {}),
         ("routing", bigrams.routed, {}),
     ],
 )

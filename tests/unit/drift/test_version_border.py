@@ -16,7 +16,8 @@ from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
 OLD, NEW = 30, 20
 
 
-def test_tokens_of_the_older_version_are_told_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_token", [False, True])
+def test_tokens_of_the_older_version_are_told_apart(tmp_path: Path, *, by_token: bool) -> None:
     """Half of the responses have one version only; the tokens before the border have five times the gap."""
     rng = np.random.default_rng(0)
     old, new = [], []
@@ -33,6 +34,9 @@ def test_tokens_of_the_older_version_are_told_apart(tmp_path: Path) -> None:
             line = {"step": 4 + number // 12, "prompt": "p", "response": "r", "reward": 1.0}
             line |= {"logprobs": logprobs.tolist(), "rollout_logprobs": (logprobs - gap).tolist()}
             line |= {"policy_version": versions, "trainer_version": 4 + number // 12}
+            if by_token:
+                line["policy_version"] = [versions[0][0], 4]
+                line["token_version"] = [version for version, count in versions for _ in range(count)]
             file.write(json.dumps(line) + "\n")
     with rlpanel.open_run(tmp_path, follow=False) as run:
         *_, tokens = read_gap_tokens(run.index, run.snapshot, chosen_rows(run.snapshot))

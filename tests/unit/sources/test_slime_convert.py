@@ -72,6 +72,18 @@ def test_weight_versions_are_the_versions_of_the_policy(tmp_path: Path) -> None:
     assert versions.fillna(-1).values.tolist() == [[3, 6], [-1, -1]]
 
 
+@pytest.mark.parametrize(
+    ("mask", "wanted"), [([1, 0, 1, 1], [3, 5, 5, 5]), ([1, 1, 1, 1], None), ([1, 0, 1, 0], [3, 5, 5, 5])]
+)
+def test_each_call_of_the_engine_has_its_version(mask: list[int], wanted: list[int], tmp_path: Path) -> None:
+    """A tool's token between two calls counts as the second one's; a call that went on has no border."""
+    sample = {"tokens": [9, 1, 2, 3, 4], "response_length": 4, "weight_versions": ["3", "5"]}
+    sample |= {"rollout_log_probs": [-0.1] * 4, "loss_mask": mask}
+    with opened(tmp_path, "3.pt", rollout(**sample), {}) as run:
+        found = run.sample(run.samples()["uid"][0]).token_arrays.get("token_version")
+    assert (None if found is None else found.tolist()) == wanted
+
+
 def test_a_version_that_is_no_number_is_left_out(tmp_path: Path) -> None:
     with opened(tmp_path, "3.pt", rollout(weight_versions=["main", "4"]), {}) as run:
         assert "policy_version_min" not in run.samples()
