@@ -139,6 +139,14 @@ def test_targets_are_large_enough_and_texts_have_few_sizes(open_board: OpenBoard
         assert board.page.evaluate(_SMALL) == [], place
         sizes = board.page.evaluate(_SIZES)
         assert [text for size, text in sizes.items() if float(size[:-2]) < 12] == [], place
+    board.go(run=RUN).settled()
+    board.page.locator(".rl-current-findings .sentence").first.click()
+    expect(board.page.locator(".rl-opened-finding")).to_be_visible()
+    assert board.page.evaluate(_SMALL) == []
+    if width == 1440:  # five cards
+        titles = board.page.locator(".rl-curve .head b")
+        expect(titles).to_have_count(5)
+        assert titles.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1)") == []
 
 
 @pytest.mark.slow
