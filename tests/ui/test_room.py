@@ -146,7 +146,10 @@ def test_targets_are_large_enough_and_texts_have_few_sizes(open_board: OpenBoard
     if width == 1440:  # five cards
         titles = board.page.locator(".rl-curve .head b")
         expect(titles).to_have_count(5)
-        assert titles.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1)") == []
+        assert (
+            titles.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1)")
+            == []
+        )
 
 
 @pytest.mark.slow

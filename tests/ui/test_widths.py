@@ -60,7 +60,6 @@ _CUT_HEADS = """(cards) => cards.flatMap((card) =>
   }).map((part) => part.textContent))"""
 
 
-
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path, grpo_run: Path, ppo_run: Path) -> None:
     shutil.copytree(grpo_run, root / "grpo")

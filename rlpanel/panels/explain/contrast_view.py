@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import panel as pn
 import param
 from panel.viewable import Viewer
@@ -27,7 +26,6 @@ from rlpanel.panels.explain.contrast_sides import (
     usual_ranges,
 )
 from rlpanel.panels.explain.link_rows import (
-    LABEL_CHARS,
     LinkRows,
     both,
     caption,
@@ -35,7 +33,6 @@ from rlpanel.panels.explain.link_rows import (
     note_pane,
     show_samples,
 )
-from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
@@ -43,7 +40,6 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.texts.shorten import marked_line
 
 #: Number of rows that are shown at first.
 FIRST_ROWS = 8

@@ -91,7 +91,9 @@ class UpdatePage(Viewer):
         self.head = _text("rl-update-head", (14, 16, 4, 16))
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-update-stop"])
         # Bokeh's select cannot take options before the browser has built it, so it has them from the start.
-        own = {tr("the loss that the run shows"): ""} | {each.title: name for name, each in ALGORITHMS.items()}
+        own = {tr("the loss that the run shows"): ""} | {
+            each.title: name for name, each in ALGORITHMS.items()
+        }
         self._own = select_field("update-own", tr("The run's own loss"), 260, options=own, visible=False)
         self._own.param.watch(self._on_own, "value")
         self.tree = UpdateTree(self._open_sample)
