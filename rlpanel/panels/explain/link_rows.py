@@ -61,7 +61,7 @@ def link_row(
     signed: bool = False,
     error: float = 0.0,
 ) -> dict[str, Any]:
-    """Return a row with a bar, whose length is from -1 to 1, its standard error on the same scale, and texts."""
+    """Return a row with texts and a bar: its length is from -1 to 1, its standard error on the same scale."""
     return {
         "key": well_formed(key),
         "label": well_formed(marked_line(label, LABEL_CHARS)),

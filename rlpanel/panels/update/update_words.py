@@ -81,11 +81,8 @@ def head_html(study: UpdateStudy) -> str:
             parts.append(_note(tr("Not logged: {fields}.", fields=", ".join(missing))))
         summary = safe_text(tr("Formula of {loss}", loss=loss.title))
         if notes:
-            summary += safe_text(
-                tr(", and {count} assumptions", count=len(notes))
-                if len(notes) > 1
-                else tr(", and 1 assumption")
-            )
+            many = tr(", and {count} assumptions", count=len(notes))
+            summary += safe_text(many if len(notes) > 1 else tr(", and 1 assumption"))
         text = safe_text(f"{loss.formula}. {loss.source}.")
         listed = "".join(f"<li>{safe_text(note)}</li>" for note in notes)
         listed = f"<ul>{listed}</ul>" if listed else ""
