@@ -170,7 +170,7 @@ class RunPages(Viewer):
         snapshot, key = self.context.snapshot, self.context.selection.page
         is_missing = key not in (self.shown, RUNS_PAGE) and snapshot.samples and snapshot.progress.caught_up
         page = next((each for each in PAGES if each.key == key), None) if is_missing else None
-        self.missing.show(snapshot.name, tr(page.title) if page else "", page.log if page else "")
+        self.missing.say(snapshot.name, tr(page.title) if page else "", page.log if page else "")
 
     def _on_click(self, key: Any) -> None:
         if key in {tab["key"] for tab in self.bar.tabs}:

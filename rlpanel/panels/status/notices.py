@@ -126,7 +126,7 @@ class PageNotice(Notice):
     def __init__(self) -> None:
         super().__init__(buttons={"hide": tr("hide")}, css_classes=["rl-missing-page"])
 
-    def show(self, run: str, page: str, log: str) -> None:
+    def say(self, run: str, page: str, log: str) -> None:
         """Show it for a page of a run; hide it if no page is named."""
         self.param.update(html=missing_html(run, page, log) if page else "", visible=bool(page))
 
