@@ -47,7 +47,8 @@ def _opens_tokens(make: Callable[[Context], TokenRanking | RolloutsPage], contex
     return view
 
 
-#: All other pages, in the order of the screen.
+#: All other pages, in the order of the screen: those that most questions need come first, so that they
+#: are in the row of a usual screen.
 PAGES: tuple[Tab, ...] = (
     Tab("rollouts", marked("Rollouts"), partial(_opens_tokens, RolloutsPage), of_step=True),
     Tab(
@@ -58,17 +59,6 @@ PAGES: tuple[Tab, ...] = (
         of_step=True,
         log="reward",
     ),
-    Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True, log="timing, seconds"),
-    Tab(
-        "ranking",
-        marked("Token ranking"),
-        partial(_opens_tokens, TokenRanking),
-        has_token_metrics,
-        of_step=True,
-        log="response_tokens, logprobs",
-    ),
-    Tab("failures", marked("Failures"), FailuresPage, has_failures, log="reward, status"),
-    Tab("flight", marked("In flight"), InFlightPage, has_live),
     Tab(
         "prompts",
         marked("Prompts"),
@@ -78,6 +68,17 @@ PAGES: tuple[Tab, ...] = (
     ),
     Tab("compare", marked("Compare"), compare_page),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
+    Tab("failures", marked("Failures"), FailuresPage, has_failures, log="reward, status"),
+    Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True, log="timing, seconds"),
+    Tab(
+        "ranking",
+        marked("Token ranking"),
+        partial(_opens_tokens, TokenRanking),
+        has_token_metrics,
+        of_step=True,
+        log="response_tokens, logprobs",
+    ),
+    Tab("flight", marked("In flight"), InFlightPage, has_live),
     Tab("drift", marked("Drift"), DriftPage, has_both_logprobs, log="logprobs, rollout_logprobs"),
     Tab("lint", marked("Lint"), LintPage),
     Tab("investigations", marked("Investigations"), InvestigationsPage),
