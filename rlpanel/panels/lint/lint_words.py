@@ -32,4 +32,5 @@ def _field(text: str) -> str:
     if field is None:
         return text
     names = field[1].replace(" or ", tr(_OR))
-    return f"{names} ({tr(f'{field[2]}.').rstrip('。.')})" if field[2] else names
+    meaning = tr(field[2] + ".").rstrip("。.") if field[2] else ""
+    return f"{names} ({meaning})" if meaning else names

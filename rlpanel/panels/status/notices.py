@@ -140,7 +140,8 @@ def missing_html(run: str, page: str, log: str) -> str:
     """Return which page a run has nothing for, and the keys to log, as HTML."""
     text = safe_text(tr("{run} logs nothing for the page {page}; the overview is shown", run=run, page=page))
     keys = ", ".join(f"<code>{safe_text(key)}</code>" for key in log.split(", ") if key)
-    needed = f"<span>{tr('Log:')} {keys}</span>" if keys else ""
+    label = tr("Log:")
+    needed = f"<span>{label} {keys}</span>" if keys else ""
     return f'<div class="row asks" role="status"><b>{text}</b>{needed}</div>'
 
 
