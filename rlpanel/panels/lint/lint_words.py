@@ -32,5 +32,6 @@ def _field(text: str) -> str:
     if field is None:
         return text
     names = field[1].replace(" or ", tr(_OR))
-    meaning = tr(field[2] + ".").rstrip("。.") if field[2] else ""
+    sentence = f"{field[2]}." if field[2] else ""
+    meaning = tr(sentence).rstrip("。.")
     return f"{names} ({meaning})" if meaning else names
