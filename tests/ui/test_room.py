@@ -228,7 +228,7 @@ def test_the_line_between_grid_and_sample_moves_by_key_and_by_drag_and_is_rememb
 
 def test_the_text_of_a_sample_begins_in_the_upper_half_of_a_small_screen(board: BoardPage) -> None:
     resize(board, 1280, 720)
-    for query, least in (({"page": "samples"}, 345), ({}, 470)):
+    for query, least in (({"page": "samples"}, 345), ({}, 484)):
         board.go(run=RUN, step=3, tab="tokens", **query).settled(3)
         text = board.page.locator(".rl-tokens-text")
         board.until(
