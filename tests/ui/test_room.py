@@ -119,7 +119,7 @@ def test_each_bar_of_tabs_is_one_row_at_every_width_and_loses_no_tab(open_board:
             bars = board.page.evaluate(_BARS)
             said = [len(bar["tops"]) == 1 and bar["fits"] and bar["open"] for bar in bars]
             counts = [len(bar["shown"]) + len(bar["more"]) for bar in bars]
-            return all(said) and counts == [7, 6]
+            return all(said) and counts == [11, 6]
 
         board.until(one_row, f"one row of all tabs at {width}")
     resize(board, 390)
