@@ -34,6 +34,7 @@ from rlpanel.metrics.engine.definition import COLUMNS
 from rlpanel.panels.language.evidence_phrases import EVIDENCE
 from rlpanel.panels.language.finding_phrases import SENTENCES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
+from rlpanel.panels.language.lint_phrases import FORMULAS, LINT
 from rlpanel.panels.language.phrase_parts import PARTS
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
@@ -71,7 +72,12 @@ def _declared() -> Iterator[str]:
     yield from (*DIMENSIONS, *TAKEN_FROM, LOGGED_TITLE, *EFFECTS, *MISSING)
     yield from (*TEMPLATES, *STAGES)
     yield from SEVERITIES
-    for phrases in (PARTS, SENTENCES, EVIDENCE):
+    for each in LINT_RULES.values():
+        yield from (each.formula, each.otherwise)
+        fields = [schema.BY_NAME[need] for need in each.needs if need in schema.BY_NAME]
+        yield from (field.help for field in fields if field.help)
+    yield from FORMULAS
+    for phrases in (PARTS, SENTENCES, EVIDENCE, LINT):
         yield from (text for texts in phrases.values() for text in texts)
     yield from sentences_of_findings()
     yield from texts_of_columns()

@@ -165,7 +165,7 @@ def test_ranges_of_steps_are_compared_and_a_word_leads_to_its_samples(board: Boa
     expect(board.page.locator(".rl-contrast-note")).to_contain_text(
         "Steps 4–6 (144 samples) against steps 1–3"
     )
-    expect(board.page.locator(".rl-contrast-plot canvas").first).to_be_visible()
+    expect(board.page.locator(".rl-contrast-rows .track .whisker").first).to_be_visible()
     row = rows(board, "rl-contrast-rows", re.compile("contains|begins")).first
     row.click()
     expect(board.count).to_have_text("72 of 288 match")

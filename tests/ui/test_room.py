@@ -119,7 +119,7 @@ def test_each_bar_of_tabs_is_one_row_at_every_width_and_loses_no_tab(open_board:
             bars = board.page.evaluate(_BARS)
             said = [len(bar["tops"]) == 1 and bar["fits"] and bar["open"] for bar in bars]
             counts = [len(bar["shown"]) + len(bar["more"]) for bar in bars]
-            return all(said) and counts == [7, 6]
+            return all(said) and counts == [11, 6]
 
         board.until(one_row, f"one row of all tabs at {width}")
     resize(board, 390)
@@ -139,6 +139,17 @@ def test_targets_are_large_enough_and_texts_have_few_sizes(open_board: OpenBoard
         assert board.page.evaluate(_SMALL) == [], place
         sizes = board.page.evaluate(_SIZES)
         assert [text for size, text in sizes.items() if float(size[:-2]) < 12] == [], place
+    board.go(run=RUN).settled()
+    board.page.locator(".rl-current-findings .sentence").first.click()
+    expect(board.page.locator(".rl-opened-finding")).to_be_visible()
+    assert board.page.evaluate(_SMALL) == []
+    if width == 1440:  # five cards
+        titles = board.page.locator(".rl-curve .head b")
+        expect(titles).to_have_count(5)
+        assert (
+            titles.evaluate_all("(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1)")
+            == []
+        )
 
 
 @pytest.mark.slow
@@ -217,7 +228,7 @@ def test_the_line_between_grid_and_sample_moves_by_key_and_by_drag_and_is_rememb
 
 def test_the_text_of_a_sample_begins_in_the_upper_half_of_a_small_screen(board: BoardPage) -> None:
     resize(board, 1280, 720)
-    for query, least in (({"page": "samples"}, 345), ({}, 470)):
+    for query, least in (({"page": "samples"}, 345), ({}, 484)):
         board.go(run=RUN, step=3, tab="tokens", **query).settled(3)
         text = board.page.locator(".rl-tokens-text")
         board.until(

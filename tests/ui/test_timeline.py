@@ -167,6 +167,12 @@ def test_runs_without_times_have_no_timeline(board: BoardPage) -> None:
     board.go(run="without").settled()
     expect(board.page.get_by_role("tab", name="Tokens")).to_be_visible()
     expect(board.page.get_by_role("tab", name="Timeline")).to_have_count(0)
+    board.go(run="without", page="timeline").settled()
+    notice = board.page.locator(".rl-missing-page")
+    expect(notice).to_contain_text("without logs nothing for the page Timeline; the overview is shown")
+    expect(notice).to_contain_text("Log: timing, seconds")
+    board.go(run="without", page="samples").settled()
+    expect(notice).to_be_hidden()
 
 
 # Loads the next script of a view after the tab's plot has come, or after three seconds without one.

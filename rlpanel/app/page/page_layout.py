@@ -208,7 +208,7 @@ class Layout:
         context = self.board.context
         curves = self._curves = Curves(context, lazy=True, active=self._pages.shown == OVERVIEW)
         notices: dict[str, Component] = {"link_notice": LinkNotice(context), "guess": GuessNotice(context)}
-        notices["backlog"] = BacklogBar(context)
+        notices |= {"missing": self._pages.missing, "backlog": BacklogBar(context)}
         found = FindingLine({"current": self._findings.current, "opened": self._findings.opened}, margin=0)
         steps = StepBar(context)
         lead = pn.Row(

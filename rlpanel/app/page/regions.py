@@ -24,7 +24,7 @@ from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.status.connection import Connection
-from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice
+from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice, PageNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
@@ -206,9 +206,10 @@ class Notices(Region):
 
     link_notice = param.String()
     guess = param.String()
+    missing = param.String()
     backlog = param.String()
 
-    _esm = region_script(link_notice=LinkNotice, guess=GuessNotice, backlog=BacklogBar)
+    _esm = region_script(link_notice=LinkNotice, guess=GuessNotice, missing=PageNotice, backlog=BacklogBar)
     _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/notices.css")]
 
 

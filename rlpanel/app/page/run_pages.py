@@ -13,7 +13,6 @@ import panel as pn
 import param
 from panel.viewable import Viewable, Viewer
 
-from rlpanel.app.board.board import notify
 from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.diverge.diverge_card import compare_page
 from rlpanel.panels.drift.drift_page import DriftPage, has_both_logprobs
@@ -28,6 +27,7 @@ from rlpanel.panels.lint.lint_page import LintPage
 from rlpanel.panels.prompts.prompts_page import PromptsPage
 from rlpanel.panels.rollouts.rollouts_page import RolloutsPage
 from rlpanel.panels.session.context import SAMPLE, Context
+from rlpanel.panels.status.notices import PageNotice
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
 from rlpanel.panels.tokens.token_ranking import TokenRanking, has_token_metrics
@@ -47,24 +47,39 @@ def _opens_tokens(make: Callable[[Context], TokenRanking | RolloutsPage], contex
     return view
 
 
-#: All other pages, in the order of the screen.
+#: All other pages, in the order of the screen: those that most questions need come first, so that they
+#: are in the row of a usual screen.
 PAGES: tuple[Tab, ...] = (
     Tab("rollouts", marked("Rollouts"), partial(_opens_tokens, RolloutsPage), of_step=True),
-    Tab("update", marked("Update"), UpdatePage, lambda snapshot: snapshot.has_number("reward"), of_step=True),
-    Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
+    Tab(
+        "update",
+        marked("Update"),
+        UpdatePage,
+        lambda snapshot: snapshot.has_number("reward"),
+        of_step=True,
+        log="reward",
+    ),
+    Tab(
+        "prompts",
+        marked("Prompts"),
+        PromptsPage,
+        lambda snapshot: snapshot.has_number("reward"),
+        log="reward",
+    ),
+    Tab("compare", marked("Compare"), compare_page),
+    Tab("explain", marked("Explain"), ExplainTab, of_step=True),
+    Tab("failures", marked("Failures"), FailuresPage, has_failures, log="reward, status"),
+    Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True, log="timing, seconds"),
     Tab(
         "ranking",
         marked("Token ranking"),
         partial(_opens_tokens, TokenRanking),
         has_token_metrics,
         of_step=True,
+        log="response_tokens, logprobs",
     ),
-    Tab("failures", marked("Failures"), FailuresPage, has_failures),
     Tab("flight", marked("In flight"), InFlightPage, has_live),
-    Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
-    Tab("compare", marked("Compare"), compare_page),
-    Tab("explain", marked("Explain"), ExplainTab, of_step=True),
-    Tab("drift", marked("Drift"), DriftPage, has_both_logprobs),
+    Tab("drift", marked("Drift"), DriftPage, has_both_logprobs, log="logprobs, rollout_logprobs"),
     Tab("lint", marked("Lint"), LintPage),
     Tab("investigations", marked("Investigations"), InvestigationsPage),
 )
@@ -87,6 +102,8 @@ class RunPages(Viewer):
     ----------
     bar : TabBar
         The pages that the run has something for, for the header.
+    missing : PageNotice
+        Why the page of the address is not shown, for the notices.
     """
 
     shown = param.String(default=OVERVIEW, doc="Key of the shown page: the selection's, if it applies.")
@@ -94,7 +111,7 @@ class RunPages(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._said = "", ""  # run and page that were reported as missing
+        self.missing = PageNotice()
         self.bar = TabBar(css_classes=["rl-pages"], label=tr("Pages of the run"))
         self.bar.on_message(self._on_click)
         self._card = pn.Column(
@@ -150,21 +167,11 @@ class RunPages(Viewer):
         self._say_missing()
 
     def _say_missing(self) -> None:
-        """Say once, when a run is read, that it has nothing for the page of the address."""
-        snapshot, page = self.context.snapshot, self.context.selection.page
-        is_missing = page not in (self.shown, RUNS_PAGE) and snapshot.samples and snapshot.progress.caught_up
-        if not is_missing:
-            self._said = ("", "")
-        elif self._said != (snapshot.name, page):
-            self._said = snapshot.name, page
-            title = next((tr(each.title) for each in PAGES if each.key == page), page)
-            notify(
-                tr(
-                    "{run} logs nothing for the page {page}; the overview is shown",
-                    run=snapshot.name,
-                    page=title,
-                )
-            )
+        """Say that a run that was read has nothing for the page of the address, and what to log."""
+        snapshot, key = self.context.snapshot, self.context.selection.page
+        is_missing = key not in (self.shown, RUNS_PAGE) and snapshot.samples and snapshot.progress.caught_up
+        page = next((each for each in PAGES if each.key == key), None) if is_missing else None
+        self.missing.say(snapshot.name, tr(page.title) if page else "", page.log if page else "")
 
     def _on_click(self, key: Any) -> None:
         if key in {tab["key"] for tab in self.bar.tabs}:

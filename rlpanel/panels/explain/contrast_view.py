@@ -1,10 +1,9 @@
-"""Differences between two sets of samples: a plot of the effects, and rows that lead to the samples."""
+"""Differences between two sets of samples: rows with the effect and its error, which lead to the samples."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import panel as pn
 import param
 from panel.viewable import Viewer
@@ -27,32 +26,27 @@ from rlpanel.panels.explain.contrast_sides import (
     usual_ranges,
 )
 from rlpanel.panels.explain.link_rows import (
-    LABEL_CHARS,
     LinkRows,
-    RowsPlot,
     both,
     caption,
     link_row,
     note_pane,
     show_samples,
 )
-from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.plots.plot_elements import effect_bars
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.texts.shorten import marked_line
 
 #: Number of rows that are shown at first.
 FIRST_ROWS = 8
 
 
 class ContrastView(Viewer):
-    """Choice of the sets, progress, plot and rows."""
+    """Choice of the sets, progress and rows."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is compared before.")
     asked = param.Parameter(
@@ -82,7 +76,6 @@ class ContrastView(Viewer):
         self._note = note_pane("rl-contrast-note")
         self._rows = LinkRows(self._pick, "rl-contrast-rows")
         self._all = button("", self._show_all, visible=False, css_classes=["rl-contrast-all"])
-        self._plot = RowsPlot(self._rows, "rl-contrast-plot", self._element)
         self._column = pn.Column(
             pn.FlexBox(
                 self._choice, self._a, self._versus, self._against, self._b, self._stop,
@@ -91,7 +84,6 @@ class ContrastView(Viewer):
             self._note,
             self._rows,
             self._all,
-            self._plot,
             sizing_mode="stretch_width",
             margin=0,
         )  # fmt: skip
@@ -103,7 +95,6 @@ class ContrastView(Viewer):
         context.param.watch(self._list_runs, "runs")
         context.param.watch(self._on_asked, "shaded_steps")
         context.selection.param.watch(self._draw, ["step", "split"])
-        context.selection.param.watch(self._plot.update, "dark")
         self.param.watch(self._on_active, "active")
         self.param.watch(self._on_asked, "asked")
 
@@ -214,7 +205,6 @@ class ContrastView(Viewer):
         self._say(f"{text[:1].upper()}{text[1:]}.")
         self._all.visible = False
         self._rows.param.update(rows=[], titles=[])
-        self._plot.update()
 
     def _on_stop(self, *_: Any) -> None:
         self._work.stop()
@@ -253,7 +243,6 @@ class ContrastView(Viewer):
         self._all.param.update(
             label=tr("Show all {count:,} differences", count=len(rows)), visible=len(shown) < len(rows)
         )
-        self._plot.update()
 
     def _order(self, found: Contrast) -> list[int]:
         """Return the positions of the differences: that of the opened finding's number first."""
@@ -275,16 +264,6 @@ class ContrastView(Viewer):
             for value, other in [_levels(each)]
         ]
         return tr("Most different: {differences}.", differences="; ".join(texts))
-
-    def _element(self) -> Any:
-        found = self._found
-        differences = [found.differences[at] for at in self._order(found)] if found is not None else []
-        differences = differences if self._is_whole else differences[:FIRST_ROWS]
-        labels = [well_formed(marked_line(label_of(difference), LABEL_CHARS)) for difference in differences]
-        effects = np.array([difference.tested.effect for difference in differences])
-        errors = np.array([difference.tested.error for difference in differences])
-        dark, axis = self.context.selection.dark, tr("effect, standard deviations")
-        return effect_bars(labels, effects, errors, dark, axis) if labels else None
 
     def _pick(self, key: str) -> None:
         """Show the samples with the clicked feature, of the set that has more of them."""
@@ -381,7 +360,7 @@ def _row(key: str, difference: Difference) -> dict[str, Any]:
         tip = f"{described(difference.name).help} {tip}"
     return link_row(
         key, label_of(difference), number(tested.effect, sign=True), tested.effect / 3,
-        [*values, number(tested.error)], tip=tip, signed=True,
+        [*values, number(tested.error)], tip=tip, signed=True, error=tested.error / 3,
     )  # fmt: skip
 
 

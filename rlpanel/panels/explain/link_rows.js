@@ -6,6 +6,17 @@ function barOf(row) {
   bar.style.width = `${size}%`
   bar.style.left = row.signed ? `${row.bar < 0 ? 50 - size : 50}%` : "0"
   track.append(bar)
+  if (row.error) {
+    // The standard error at the end of the bar, within the track.
+    const place = (value) => (row.signed ? 50 + 50 * value : 100 * value)
+    const [from, to] = [row.bar - row.error, row.bar + row.error].map((value) =>
+      Math.min(Math.max(place(value), 0), 100),
+    )
+    const line = element("span", "whisker")
+    line.style.left = `${from}%`
+    line.style.width = `${to - from}%`
+    track.append(line)
+  }
   if (row.signed) track.classList.add("signed")
   return track
 }

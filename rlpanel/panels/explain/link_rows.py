@@ -59,8 +59,9 @@ def link_row(
     kind: str = "",
     tip: str = "",
     signed: bool = False,
+    error: float = 0.0,
 ) -> dict[str, Any]:
-    """Return a row with a bar, whose length is from -1 to 1, and with texts."""
+    """Return a row with texts and a bar: its length is from -1 to 1, its standard error on the same scale."""
     return {
         "key": well_formed(key),
         "label": well_formed(marked_line(label, LABEL_CHARS)),
@@ -70,6 +71,7 @@ def link_row(
         "kind": well_formed(kind),
         "tip": well_formed(tip),
         "signed": signed,
+        "error": error if error == error else 0.0,
     }
 
 

@@ -8,13 +8,13 @@ export function render({ model }) {
       line.replaceChildren()
       return
     }
-    const chip = element("span", "chip")
     const close = link("close", "×", t("Close the finding: the steps are no longer shaded"), () =>
       open(finding.key, "close"),
     )
     close.setAttribute("aria-label", t("Close the finding"))
-    chip.append(mark(finding.severity), t("Finding: {title}", { title: finding.title }), close)
-    const sentence = link("sentence", finding.sentence, finding.sentence, () => open(finding.key, "curve"))
+    const text = link("sentence", "", finding.sentence, () => open(finding.key, "curve"))
+    const title = t("Finding: {title}", { title: finding.title })
+    text.append(element("b", "", title), " ", element("span", "", finding.sentence))
     const python = link("step python", "py", t("Copy the notebook cell that loads the finding"), () =>
       open(finding.key, "python"),
     )
@@ -25,7 +25,14 @@ export function render({ model }) {
     const { key, said = "" } = model.claimed
     const words = element("span", "claimed", key === finding.key ? said : "")
     words.setAttribute("role", "status")
-    line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step), claim, python, words)
+    const links = element("div", "links")
+    const steps = stepLinks(finding, open, model.step)
+    const others = element("div", "row")
+    others.append(words, ...steps.querySelectorAll(".bisect"), claim, python)
+    const first = element("div", "row")
+    first.append(steps, close)
+    links.append(first, others)
+    line.replaceChildren(mark(finding.severity), text, links)
   }
   model.on("msg:custom", async (message) => {
     await copy(message.copy)

@@ -29,6 +29,8 @@ class Tab(NamedTuple):
         Returns whether a run (its `Snapshot`) logs what the tab shows; the tab is left out if not.
     of_step : bool
         Whether a page shows the selected step: the bar of steps then stays above it.
+    log : str
+        Keys that a run must log so that the page applies.
     """
 
     key: str
@@ -36,6 +38,7 @@ class Tab(NamedTuple):
     make: Callable[[Any], ActiveView]
     applies: Callable[[Any], bool] = lambda _: True
     of_step: bool = False
+    log: str = ""
 
 
 class TabBar(Component):

@@ -15,6 +15,7 @@ from string import Formatter
 from rlpanel.panels.language.evidence_phrases import EVIDENCE
 from rlpanel.panels.language.finding_phrases import SENTENCES
 from rlpanel.panels.language.labels import ENGLISH, current_language, marked, tr
+from rlpanel.panels.language.lint_phrases import LINT
 from rlpanel.panels.language.phrase_parts import PARTS
 
 #: Values that may be any text; they are shown as they are.
@@ -28,7 +29,7 @@ _OPTIONAL = frozenset(
         *("readings", "deviations"),
     }
 )
-_ALL = {**PARTS, **SENTENCES, **EVIDENCE}
+_ALL = {**PARTS, **SENTENCES, **EVIDENCE, **LINT}
 _TINY = marked("less than 0.1%")
 _COMMA, _BREAK = marked(", "), marked("; ")
 _VALUE = rf"(?:{re.escape(_TINY)}|[+\-−]?(?:\d[\d,]*(?:\.\d+)?(?:e[\-−]?\d+)?|∞)%?|–|nan|inf)"
@@ -43,6 +44,19 @@ def tr_finding(text: str) -> str:
     """Return a sentence, evidence or advice of a finding in the current language."""
     language = current_language()
     return text if language == ENGLISH or len(text) > _LONGEST else _translated(text, language)
+
+
+def tr_lint(text: str) -> str:
+    """Return what a lint rule or its tokenizer says in the current language."""
+    language = current_language()
+    return text if language == ENGLISH or not text or len(text) > _LONGEST else _lint_text(text, language)
+
+
+@lru_cache(maxsize=4096)
+def _lint_text(text: str, language: str) -> str:
+    """Return the translation of a whole text; the language is that of `tr`, and part of the key."""
+    known = tr(text)
+    return known if known != text else _filled("lint", text) or text
 
 
 @lru_cache(maxsize=4096)

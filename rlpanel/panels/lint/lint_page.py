@@ -14,7 +14,9 @@ from rlpanel.lint.linter import LINT_RULES, LintProgress, linter_of
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.explain.sampled_page import SampledPage
 from rlpanel.panels.export.card_export import well_formed
+from rlpanel.panels.language.finding_sentences import tr_lint
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.lint.lint_words import tr_log
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -76,15 +78,15 @@ def rule_row(result: RuleResult) -> dict[str, Any]:
         "title": tr(result.rule.title),
         "state": result.state,
         "counts": counts,
-        "formula": result.rule.formula,
-        "log": well_formed(result.log) if result.state == "not checkable" else "",
-        "remark": well_formed(result.remark),
+        "formula": tr(result.rule.formula),
+        "log": well_formed(tr_log(result.log)) if result.state == "not checkable" else "",
+        "remark": well_formed(tr_lint(result.remark)),
         "samples": [
             {
                 "uid": each.uid,
                 "place": well_formed(f"{each.file}:{each.line}" if each.line else each.uid),
                 "step": tr("step {step:,}", step=each.step),
-                "detail": well_formed(each.detail),
+                "detail": well_formed(tr_lint(each.detail)),
             }
             for each in result.examples
         ],
@@ -164,4 +166,4 @@ def _summary(found: LintProgress) -> str:
             read=found.read,
             most=PER_STEP,
         )
-    return f"{text} {found.tokenizer}." if found.tokenizer else text
+    return f"{text} {tr_lint(found.tokenizer)}." if found.tokenizer else text

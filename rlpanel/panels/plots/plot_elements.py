@@ -99,28 +99,6 @@ def scatter_points(frame: pd.DataFrame, x: str, y: str, **options: Any) -> Any:
     return _hvplot(frame).points(x, y, **{"line_color": None, **options})
 
 
-def effect_bars(labels: Sequence[str], effects: np.ndarray, errors: np.ndarray, dark: bool, axis: str) -> Any:
-    """Return the first effects as bars with their standard errors, the first on top.
-
-    Parameters
-    ----------
-    labels : sequence of str
-    effects, errors : ndarray of float, shape (B,)
-    dark : bool
-    axis : str
-        Label of the horizontal axis.
-    """
-    colors = theme.palette(dark)
-    frame = _rows_of("name", labels, "effect", effects)
-    frame["error"] = errors[:MAX_BARS][::-1]
-    frame["color"] = [colors["policy" if effect > 0 else "reference"] for effect in frame["effect"]]
-    bars = _hvplot(frame).barh("name", "effect", color="color", line_color=None, **_size(frame))
-    lines = holoviews().ErrorBars(frame, "name", ["effect", "error"])
-    lines = lines.opts(color=colors["text"], upper_head=None, lower_head=None, invert_axes=True,
-                       backend="bokeh")  # fmt: skip
-    return (bars * lines).opts(**_row_options(frame, dark, axis))
-
-
 def cluster_bars(labels: Sequence[str], sizes: np.ndarray, dark: bool) -> Any:
     """Return the numbers of samples of the first clusters, shape (B,), as bars, the first on top."""
     frame = _rows_of("response", labels, "samples", sizes)

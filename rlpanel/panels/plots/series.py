@@ -25,6 +25,8 @@ POINTS = 2000
 EXACT_SAMPLES = 1 << 19
 #: A column has few values if it has at most this many distinct ones, each this many times on average.
 FEW_VALUES, FEW_REPEATS = 12, 4
+#: Clusters of values: bins of the range, most clusters, least share of one, and least share of all of them.
+CLUSTER_BINS, MOST_CLUSTERS, CLUSTER_SHARE, CLUSTERED = 20, 4, 0.05, 0.98
 #: Median number of samples a step from which on a continuous reward is shown as a density.
 DENSE_SAMPLES = 64
 #: Number of values that are looked at to tell whether they are few: first some, then more.
@@ -93,16 +95,34 @@ def band_of(view: RunView, column: str, chosen: str) -> str:
 
 
 def _value_kind(view: RunView, column: str) -> tuple[bool, bool]:
-    """Return whether a column has few distinct values, and whether it has many samples a step."""
+    """Return whether a column has few distinct values or clusters, and whether it has many samples a step."""
     values = view.snapshot.counted(column)
     few = True
     for count in _LOOKED_AT:
         part = values[:: max(1, len(values) // count)]
         part = part[np.isfinite(part)]
         distinct = len(np.unique(part))
-        few = few and 0 < distinct <= FEW_VALUES and distinct * FEW_REPEATS <= len(part)
+        repeated = 0 < distinct <= FEW_VALUES and distinct * FEW_REPEATS <= len(part)
+        few = few and (repeated or _in_clusters(part))
     counts = view.snapshot.steps.stat(column, COUNT)
     return few, len(counts) > 0 and float(np.median(counts)) >= DENSE_SAMPLES
+
+
+def _in_clusters(values: np.ndarray) -> bool:
+    """Return whether nearly all values, shape (N,), are in two to four narrow clusters with a wide gap.
+
+    Rewards of nearly 0 and nearly 1 are an example: their quartiles jump as those of 0 and 1 do.
+    """
+    least, most = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+    with np.errstate(over="ignore"):
+        spread = most - least
+    if not 0 < spread < np.inf:
+        return False
+    counts = np.bincount(np.rint((values - least) / spread * CLUSTER_BINS).astype(int))
+    large = np.flatnonzero(counts >= CLUSTER_SHARE * len(values))
+    if not 2 <= len(large) <= MOST_CLUSTERS or counts[large].sum() < CLUSTERED * len(values):
+        return False
+    return bool(np.diff(large).max() > CLUSTER_BINS / 4)
 
 
 def points_without_band(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:

@@ -19,7 +19,9 @@ class Rollouts {
     this.bar = new MetricBar(bar, this.model)
     this.words = element("div", "words")
     const head = element("div", "over")
-    this.column = element("span", "column quiet")
+    this.column = element("div", "column quiet")
+    this.columnName = element("span", "name")
+    this.column.append(this.columnName, element("span", "count", t("tokens")))
     this.axis = element("div", "axis quiet")
     head.append(this.column, this.axis)
     this.list = element("div", "lines")
@@ -68,7 +70,7 @@ class Rollouts {
     this.words.textContent = data.words ?? ""
     this.words.hidden = !data.words
     this.note.textContent = data.note ?? ""
-    this.column.textContent = data.column ?? ""
+    this.columnName.textContent = data.column ?? ""
     this.list.hidden = this.axis.hidden = this.column.hidden = !longest
     if (!longest) this.zoomed.hidden = true
     this.#rank()
@@ -214,7 +216,7 @@ class Rollouts {
       element("span", "name", this.metric.categories ? "" : t("mean")),
       element("i"),
       element("b"),
-      element("span", "count", t("tokens")),
+      element("span", "count"),
     )
     this.labels.replaceChildren(mean, ...labels)
     ;[mean, ...labels].forEach((label, at) => {

@@ -65,7 +65,9 @@ function factsOf(run, { state, age }) {
     facts.push(
       run.more
         ? t("at least {count} samples", { count: run.samples.toLocaleString("en-US") })
-        : t("{count} samples", { count: run.samples.toLocaleString("en-US") }),
+        : run.samples === 1
+          ? t("1 sample")
+          : t("{count} samples", { count: run.samples.toLocaleString("en-US") }),
     )
   }
   const place = { reward: run.reward, step: run.step }
@@ -157,7 +159,9 @@ class RunEntry {
         element(
           "span",
           "samples",
-          t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` }),
+          run.samples === 1 && !run.more
+            ? t("1 sample")
+            : t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` }),
         ),
       )
     }

@@ -120,6 +120,31 @@ class GuessNotice(Notice):
             self._draw()
 
 
+class PageNotice(Notice):
+    """Says that a run logs nothing for the page of the address, and which keys the page needs."""
+
+    def __init__(self) -> None:
+        super().__init__(buttons={"hide": tr("hide")}, css_classes=["rl-missing-page"])
+
+    def say(self, run: str, page: str, log: str) -> None:
+        """Show it for a page of a run; hide it if no page is named."""
+        self.param.update(html=missing_html(run, page, log) if page else "", visible=bool(page))
+
+    def receive(self, message: Any) -> None:
+        """Hide the notice. The message comes from the browser."""
+        if message == "hide":
+            self.visible = False
+
+
+def missing_html(run: str, page: str, log: str) -> str:
+    """Return which page a run has nothing for, and the keys to log, as HTML."""
+    text = safe_text(tr("{run} logs nothing for the page {page}; the overview is shown", run=run, page=page))
+    keys = ", ".join(f"<code>{safe_text(key)}</code>" for key in log.split(", ") if key)
+    label = tr("Log:")
+    needed = f"<span>{label} {keys}</span>" if keys else ""
+    return f'<div class="row asks" role="status"><b>{text}</b>{needed}</div>'
+
+
 def guess_html(inferences: Sequence[Inference]) -> str:
     """Return the keys that were taken for fields of another name as HTML; empty if there are none."""
     guesses = {(guess.meaning, guess.key): guess for each in inferences for guess in each.guesses}

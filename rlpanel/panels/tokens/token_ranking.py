@@ -46,6 +46,8 @@ READ_NOW = 1 << 18
 MAX_TOKENS = 50
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
+#: Widths in pixels; those of positions are the usual one.
+_WIDTHS = {"count": 64, "mean": 92, "largest": 92}
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
 
 
@@ -93,7 +95,13 @@ class TokenRanking(Viewer):
             [
                 DataColumn("token", "token"),
                 *(
-                    DataColumn(each, tr(_TITLES.get(each, each)), align="right", swatch=each in _COLORED)
+                    DataColumn(
+                        each,
+                        tr(_TITLES.get(each, each)),
+                        width=_WIDTHS.get(each, 74),
+                        align="right",
+                        swatch=each in _COLORED,
+                    )
                     for each in ("count", "mean", "largest", *_POSITIONS)
                 ),
             ],

@@ -60,7 +60,7 @@ class LossControls(Viewer):
         self._sums: BackgroundTask[Sequence[LossOutcome] | str] = BackgroundTask(
             self._on_sums, context.threads.views
         )
-        self._by = select_field("update-by", tr("Sum weight by"), 170)
+        self._by = select_field("update-by", tr("Sum weight by"), 170, options={tr("length"): "length"})
         self._averaging = select_field("update-averaging", tr("Averaging of the loss"), 200)
         usual = next(iter(AVERAGING_FORMULAS))
         self._averaging.param.update(options=list(AVERAGING_FORMULAS), value=usual)

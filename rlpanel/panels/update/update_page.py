@@ -90,7 +90,11 @@ class UpdatePage(Viewer):
         self._work: BackgroundTask[UpdateStudy] = BackgroundTask(self._show, context.threads.views)
         self.head = _text("rl-update-head", (14, 16, 4, 16))
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-update-stop"])
-        self._own = select_field("update-own", tr("The run's own loss"), 260, visible=False)
+        # Bokeh's select cannot take options before the browser has built it, so it has them from the start.
+        own = {tr("the loss that the run shows"): ""} | {
+            each.title: name for name, each in ALGORITHMS.items()
+        }
+        self._own = select_field("update-own", tr("The run's own loss"), 260, options=own, visible=False)
         self._own.param.watch(self._on_own, "value")
         self.tree = UpdateTree(self._open_sample)
         self.bar = TabBar(
@@ -189,10 +193,8 @@ class UpdatePage(Viewer):
             return
         self._study, self._stop.visible = study, False
         self.head.html = head_html(study)
-        names = {tr("the loss that the run shows"): ""}
         self._updating = True
         self._own.param.update(
-            options=names | {each.title: name for name, each in ALGORITHMS.items()},
             value=self._named,
             visible=study.own.algorithm is None or bool(self._named) or bool(study.needs),
         )

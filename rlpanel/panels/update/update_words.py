@@ -73,15 +73,20 @@ def head_html(study: UpdateStudy) -> str:
         parts.append(_paragraph(own.found))
     loss = own.algorithm
     if loss is not None:
-        notes = [own.found, *(tr("Assumed: {text}.", text=text) for text in own.assumed)]
+        parts.append(_note(own.found))
+        notes = [tr("Assumed: {text}.", text=text) for text in own.assumed]
         notes += approximations(batch, loss)
-        parts.append(_note(" ".join(notes)))
         missing = missing_fields(batch)
         if missing:
             parts.append(_note(tr("Not logged: {fields}.", fields=", ".join(missing))))
         summary = safe_text(tr("Formula of {loss}", loss=loss.title))
+        if notes:
+            many = tr(", and {count} assumptions", count=len(notes))
+            summary += safe_text(many if len(notes) > 1 else tr(", and 1 assumption"))
         text = safe_text(f"{loss.formula}. {loss.source}.")
-        parts.append(f"<details><summary>{summary}</summary>{text}</details>")
+        listed = "".join(f"<li>{safe_text(note)}</li>" for note in notes)
+        listed = f"<ul>{listed}</ul>" if listed else ""
+        parts.append(f"<details><summary>{summary}</summary>{text}{listed}</details>")
     reading = batch.reading
     counts = [
         (reading.unreadable, tr("{count:,} samples changed while they were read.", count=reading.unreadable)),

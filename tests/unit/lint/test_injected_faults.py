@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from rlpanel.lint.linter import LINT_RULES
+from rlpanel.panels.language.finding_sentences import tr_lint
+from rlpanel.panels.language.labels import CHINESE, using
 from tests.unit.lint.linted_runs import Lines, by_name, linted, recorded, with_engine, write
 
 Line = dict[str, Any]
@@ -537,6 +539,8 @@ def test_fault_is_found_where_it_is_and_nowhere_else(rule: str, tmp_path: Path) 
     expected = {at for at, line in enumerate(lines, start=1) if id(line) in identities}
     assert {example.line for example in result.examples} <= expected
     assert all(example.detail for example in result.examples)
+    with using(CHINESE):
+        assert [each.detail for each in result.examples if tr_lint(each.detail) == each.detail] == []
 
 
 #: Base run → the rules whose faults are put into it.

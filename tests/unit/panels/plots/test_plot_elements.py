@@ -1,27 +1,13 @@
-"""Bars of effects and clusters: the largest on top, with short and different labels."""
+"""Bars of clusters: the largest on top, with short and different labels."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from bokeh.models import HoverTool
 
-from rlpanel.panels.plots.plot_elements import LABEL_CHARS, MAX_BARS, cluster_bars, effect_bars, holoviews
-from rlpanel.panels.ui import theme
+from rlpanel.panels.plots.plot_elements import LABEL_CHARS, MAX_BARS, cluster_bars, holoviews
 
 LONG = "a label that is longer than its axis"
-
-
-@pytest.mark.parametrize("dark", [True, False])
-def test_effects_have_the_colour_of_the_set_that_has_more(dark: bool) -> None:
-    plot = effect_bars(["more", "less"], np.array([0.5, -0.2]), np.array([0.1, 0.1]), dark, "effect")
-    colors = theme.palette(dark)
-    frame = plot.get(0).data
-    assert frame[["name", "color"]].values.tolist() == [
-        ["less", colors["reference"]],
-        ["more", colors["policy"]],
-    ]
-    assert plot.get(1).data["error"].tolist() == [0.1, 0.1]
 
 
 def test_clusters_with_the_same_beginning_have_rows_of_their_own() -> None:

@@ -126,6 +126,14 @@ def test_few_values_get_two_standard_errors_and_no_bar_code(tmp_path: Path) -> N
         assert made["hi"][at] == pytest.approx(min(1.0, mean + 2 * error))
 
 
+def test_rewards_of_nearly_0_and_1_get_two_standard_errors_and_a_heavy_tail_does_not(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    near = [[float(at < won) - 0.01 * chance.random() for at in range(16)] for won in (3, 4, 11, 12)]
+    assert series.band_of(view_of(tmp_path / "near", near), "reward", "auto") == "se"
+    tail = [[*chance.random(39).tolist(), 100.0] for _ in range(4)]
+    assert series.band_of(view_of(tmp_path / "tail", tail), "reward", "auto") == "iqr"
+
+
 @pytest.mark.parametrize(("samples", "band"), [(63, "iqr"), (64, "density")])
 def test_a_continuous_reward_of_many_samples_is_a_density(tmp_path: Path, samples: int, band: str) -> None:
     values = np.random.default_rng(0).normal(size=(2, samples)).tolist()
