@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.adapters.parallel_columns import parallel_keys
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.messages import is_messages
 
@@ -47,9 +48,11 @@ _TURN_LISTS = frozenset(
 def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return the values of a record by dotted path; a list's only object is entered as item 0.
 
-    Of a list of objects ``*`` stands for each of them: the value is the list of theirs.
+    Of a list of objects ``*`` stands for each of them: the value is the list of theirs. Columns that hold a value
+    for each of several samples are also given together: ``gen_*``.
     """
     found: dict[str, Any] = {}
+    several = parallel_keys(record) if depth == 0 else {}
     waiting = [("", record, depth)]
     while waiting and len(found) < MAX_PATHS:
         prefix, value, depth = waiting.pop(0)
@@ -68,7 +71,7 @@ def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
                     found[f"{path}.*.{inner}"] = [item.get(inner) for item in items]
             elif _is_single_text(child):
                 found[f"{path}.0.0"] = child[0][0]
-    return found
+    return found | several
 
 
 def keys_of(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -99,8 +102,15 @@ def share(fits: Callable[[Any], bool], values: Sequence[Any]) -> float:
 
 
 def items_of(value: Any) -> list[Any]:
-    """Return the items of a list that is not a conversation: one value per sample; else the value alone."""
-    return value if isinstance(value, list) and value and not is_messages(value) else [value]
+    """Return the items of a list that is not a conversation: one value per sample; else the value alone.
+
+    A list may hold lists of texts, one for each of several settings.
+    """
+    if not isinstance(value, list) or not value or is_messages(value):
+        return [value]
+    if all(isinstance(item, list) and item and all(isinstance(each, str) for each in item) for item in value):
+        return [each for item in value for each in item]
+    return value
 
 
 def is_text(value: Any) -> bool:

@@ -43,6 +43,12 @@ _NOT_REWARDS = frozenset(
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
 _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
+#: Names of files that are called like a model that wrote them.
+_NAMED_MODEL = re.compile(
+    r"(?:gpt-?\d[a-z]?|gpt-?j|davinci|claude|gemini|gemma|palm|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
+    r"|chatglm|glm-?\d|baichuan|internlm|phi-?\d|mpt|bloom|codegen|starcoder|wizard|flan|t5|opt|olmo|yi|cohere"
+    r"|command-r|redpajama|pythia|o[134]-(?:mini|preview))(?![a-z])|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"
+)
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
 #: Longest prompt that is a group's name.
@@ -55,17 +61,27 @@ _SEVERAL = 4
 _VERDICT, _OF_MODEL = 0.05, 0.3
 #: Fewest records in which a score that never changes is the task's, not the sample's.
 _CONSTANT = 3
+_HALF = 0.5
+#: Most different numbers of points that tasks give.
+_FEW = 5
 #: Keys under which a response may be an object, and a list of calls.
 _ACTIONS = re.compile(r"(?:^|[._])actions?$")
 _CALLS = re.compile(r"(?:^|[._])(?:result|response|output)s?$")
 #: Words of a key under which a model's text stands.
-_MODEL_WORDS = frozenset({"model", "llm", "prediction", "predictions", "pred", "generated", "sampled"})
+_MODEL_WORDS = frozenset(
+    {"model", "llm", "prediction", "predictions", "pred", "predicted", "generate", "generated", "sampled"}
+)
 #: Words of a key whose text was taken out of a response.
 _EXTRACTED = frozenset({"prediction", "predictions", "pred", "parsed", "extracted", "norm"})
 #: Keys that only a text which a model wrote has beside it.
 _GENERATED = frozenset(
     {"generator", "finish_reason", "stop_reason", "rollout_id", "sample_idx", "sample_index", "model_id"}
+    | {"reviewer_id"}
     | {"model_name_or_path", "output_token_count", "completion_tokens", "output_tokens"}
+)
+#: Words before ``results`` or ``outputs`` that name what others than the policy gave.
+_NOT_SAMPLES = frozenset(
+    {"tool", "tools", "search", "test", "tests", "retrieval", "judge", "eval", "function"}
 )
 #: Keys whose records are the turns of an episode.
 _EPISODES = ("episode", "episode_id", "trajectory_id", "traj_id")
@@ -109,10 +125,22 @@ class FieldChoice:
         Fields and keys that the user named.
     path : str
         The file's path, whose name may say that it holds samples.
+    around : str
+        Keys around the records in their document, which may name models.
+
+    Attributes
+    ----------
+    taken : dict
+        Field → its key.
+    doubts : list of str
+        Sentences on keys that have a field's name and not its values.
     """
 
-    def __init__(self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "") -> None:
-        self._name = path.rpartition("/")[2].lower()
+    def __init__(
+        self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "", around: str = ""
+    ) -> None:
+        self._name = f"{around} {path.rpartition('/')[2]}".lower()
+        self.doubts: list[str] = []
         self._columns = {column.key: column for column in columns}
         self._names = fields_of_keys(columns)
         self._whole = whole_texts(columns)
@@ -138,7 +166,7 @@ class FieldChoice:
             # A conversation without an answer is a prompt.
             named = [
                 *by_meaning.get(meaning, ()),
-                *(by_meaning.get("messages", ()) if meaning == "prompt" else ()),
+                *(by_meaning.get("messages", ()) if meaning in ("prompt", "response") else ()),
             ]
             free = [column for column in named if self._is_free(meaning, column.key)]
             found = [self._candidate(meaning, column, test) for column in free]
@@ -217,17 +245,34 @@ class FieldChoice:
                 reward.match.group == 0 or (group <= 1 and self._has_verdict())
             ):
                 return True
+            if _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
+                return True
             asked = prompt is not None and prompt.match.group < 3
+            if group < 2 and _says_model(answer.guess.key) and _is_beside(answer.guess.key, reward.guess.key):
+                return True
             return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
         is_named = _NAMED_SAMPLES.search(self._name) is not None
+        is_of_model = _NAMED_MODEL.search(self._name) is not None
         is_judged = "ground_truth" in self.taken and (
             _says_model(answer.guess.key) or (prompt is not None and any(map(_says_model, self._columns)))
         )
+        is_several = any(column.records > 1 for column in self._columns.values())
+        if group == 0 and ((self._is_choice() and is_several) or (prompt is not None and is_of_model)):
+            return True
+        if (
+            prompt is not None
+            and group < 2
+            and "*" in answer.guess.key.rpartition(".")[2]
+            and self._has_groups()
+        ):
+            return True  # numbered responses to a prompt
         is_predicted = _NAMED_PREDICTIONS.search(self._name) is not None and prompt is not None
+        is_many = self._has_many_responses()
         return (
             (is_named and group < 2)
             or is_judged
-            or (group < 2 and prompt is not None and (is_predicted or self._has_many_responses()))
+            or (group < 2 and is_many and "group" in self.taken and _says_model(answer.guess.key))
+            or (group < 2 and prompt is not None and (is_predicted or is_many))
             or (is_sampled and group == _UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
@@ -251,7 +296,9 @@ class FieldChoice:
     def _is_model_named(self) -> bool:
         """Return True if each record names the model that wrote its text."""
         names = {plain_name(key) for key in self._columns}
-        return not names.isdisjoint({"model_id", "model", "model_name", "model_name_or_path", "generator"})
+        return not names.isdisjoint(
+            {"model_id", "model", "model_name", "model_name_or_path", "generator", "reviewer_id"}
+        )
 
     def _are_transitions(self, key: str) -> bool:
         """Return True for the steps of an environment: an action, and what was seen before or after it."""
@@ -335,6 +382,8 @@ class FieldChoice:
     def _candidate(self, meaning: str, column: KeyValues, test: _Test) -> _Candidate | None:
         """Return the guess that a key holds a field; None if its name or its values are against it."""
         match = self._names[column.key].get(meaning, _NONE)
+        if meaning == "response" and not match.confidence and _is_transcript(column):
+            match = read_name("messages", column.key)._replace(group=2)
         if meaning == "prompt" and not match.confidence and _is_like_messages(column):
             match = read_name("messages", column.key)  # a conversation without an answer
         if not match.confidence or self._is_beside_messages(meaning, match):
@@ -343,15 +392,20 @@ class FieldChoice:
         values = column.values
         if meaning == "messages":
             values = [answers_in(column.key, value) or value for value in values]
+        elif ".*." in column.key and _TESTS[meaning] in (_LISTS, _TESTS["response_token_ids"]):
+            values = [item for value in values for item in value]  # a list for each sample, not a number
         elif meaning == "response" and _ACTIONS.search(plain_name(column.key)):
             fits = content.is_action
         elif meaning == "response" and _CALLS.search(plain_name(column.key)):
             fits = content.is_answer
-        fit = content.share(fits, values)
+        fit = content.share(fits, _written(values) if meaning == "response" else values)
         if fit < _LEAST_FIT or not self._suits(meaning, column, match):
             return None
         confidence = match.confidence - 0.5 * (1.0 - fit) - 0.1 * (1.0 - column.present)
         confidence -= _UNLIKELY if meaning == "reward" and match.group > 1 and _counts(column) else 0.0
+        confidence -= (
+            _UNLIKELY if meaning == "reward" and match.group > 0 and self._is_refuted(column) else 0.0
+        )
         if meaning == "reward" and match.group > 0:
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
             confidence += _OF_MODEL if _says_model(column.key) else 0.0
@@ -386,7 +440,12 @@ class FieldChoice:
                 return False
             return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
         if meaning == "reward":
-            return self._is_one_per_response(column) and not (match.group > 0 and _is_full_score(column))
+            if match.group > 0 and (_is_full_score(column) or self._is_of_task(column)):
+                self.doubts.append(
+                    f"{column.key} is not the reward: its values look like the points of each task"
+                )
+                return False
+            return self._is_one_per_response(column)
         if meaning == "step":
             return not self._counts_turns(column) and not self._counts_attempts(column)
         if meaning == "group":
@@ -395,6 +454,24 @@ class FieldChoice:
                 return self._has_groups()
             return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
         return True
+
+    def _is_of_task(self, column: KeyValues) -> bool:
+        """Return True for the most points that each task gives: a program writes them before the question.
+
+        They are few different whole numbers, all above one, in records with a ground truth.
+        """
+        numbers = {number for value in column.values for number in content.numbers_of(value)}
+        asked, answer = (self.taken.get(name) for name in ("prompt", "response"))
+        if asked is None or answer is None or len(column.values) < _CONSTANT or not numbers:
+            return False
+        if not all(number > 1 and number.is_integer() for number in numbers) or len(numbers) > _FEW:
+            return False
+        order = list(self._columns)
+        own, *others = (
+            order.index(each) if each in order else -1
+            for each in (column.key, asked.guess.key, answer.guess.key)
+        )
+        return own < min(others) and any("ground_truth" in fields for fields in self._names.values())
 
     def _is_column_of_steps(self, column: KeyValues) -> bool:
         """Return True for the actions of an episode, a list beside one of what was observed: not samples."""
@@ -412,9 +489,25 @@ class FieldChoice:
     def _is_of_samples(self, meaning: str, outer: str) -> bool:
         """Return True if the objects of a list are the samples of a record."""
         if meaning in ("response", "messages"):
-            return plain_name(outer).rpartition(".")[2] in content.SAMPLE_LISTS
+            words = plain_name(outer).rpartition(".")[2].split("_")
+            return words[-1] in content.SAMPLE_LISTS and _NOT_SAMPLES.isdisjoint(words[:-1])
         answer = self.taken.get("response") or self.taken.get("messages")
         return answer is not None and answer.guess.key.startswith(f"{outer}.*.")
+
+    def _is_refuted(self, column: KeyValues) -> bool:
+        """Return True for shares above one half of what verdicts beside them call wrong: how sure a model is."""
+        outer = column.key.rpartition(".")[0]
+        for other in self._rewards:
+            if other.key.rpartition(".")[0] != outer or len(other.values) != len(column.values):
+                continue
+            pairs = [
+                (content.as_number(number), str(verdict).lower())
+                for number, verdict in zip(column.values, other.values, strict=True)
+            ]
+            if {verdict for _, verdict in pairs} == {"true", "false"}:
+                wrong = [number for number, verdict in pairs if verdict == "false" and number is not None]
+                return bool(wrong) and all(0.0 <= number <= 1.0 for number in wrong) and min(wrong) > _HALF
+        return False
 
     def _is_one_per_response(self, column: KeyValues) -> bool:
         """Return True if a record has as many values as responses."""
@@ -475,6 +568,11 @@ class FieldChoice:
         return answer is not None and "choices." in answer.guess.key
 
 
+def says_samples(name: str) -> bool:
+    """Return True if a key or a file's name says that a policy wrote what it holds."""
+    return _NAMED_SAMPLES.search(plain_name(name)) is not None
+
+
 def _is_or_ends(name: str, names: Collection[str]) -> bool:
     words = name.rpartition(".")[2].split("_")
     return name in names or any("_".join(words[at:]) in names for at in range(1, len(words) - 1))
@@ -488,6 +586,17 @@ def _is_extracted(key: str) -> bool:
 def _says_model(key: str) -> bool:
     """Return True if a key says that a model wrote the text under it."""
     return not _MODEL_WORDS.isdisjoint(plain_name(key).replace(".", "_").split("_"))
+
+
+def _is_beside(key: str, other: str) -> bool:
+    """Return True for two keys of the same object inside of a record."""
+    return "." in key and key.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+def _written(values: list[Any]) -> list[Any]:
+    """Return the values without blank texts, which are responses as well, if a third of them are not blank."""
+    written = [value for value in values if not (isinstance(value, str) and not value.strip())]
+    return written if 3 * len(written) >= len(values) else values
 
 
 def _item_count(value: Any) -> int:
@@ -509,8 +618,18 @@ def _is_like_reward(column: KeyValues) -> bool:
     """Return True for differing small numbers under a key that does not name an id, a length or a time."""
     words = set(plain_name(column.key).replace(".", "_").split("_"))
     numbers = [number for value in column.values for number in content.numbers_of(value)]
-    is_small = all(abs(number) <= 100 for number in numbers) and len(set(numbers)) > 1
+    kinds = set(numbers)
+    is_small = all(abs(number) <= 100 for number in numbers) and len(kinds) > 1
+    if len(kinds) > 2 and all(number >= 0 and number.is_integer() for number in kinds):
+        return False  # the number of a choice or a class
     return is_small and "." not in column.key and not words & _NOT_REWARDS and not content.is_counter(numbers)
+
+
+def _is_transcript(column: KeyValues) -> bool:
+    """Return True for texts under a conversation's name that are no messages: a transcript is the response."""
+    return all(
+        isinstance(value, str) and len(value.split()) >= _PROMPT_WORDS for value in column.values
+    ) and (not _is_like_messages(column))
 
 
 def _is_like_messages(column: KeyValues) -> bool:

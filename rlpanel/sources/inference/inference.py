@@ -82,6 +82,8 @@ class Inference:
         Keys of the records, in their order.
     is_one : bool
         Whether the file is one sample: then a number in its name may count samples.
+    doubts : tuple of str
+        Sentences on keys that have a field's name and not its values.
     """
 
     guesses: tuple[Guess, ...]
@@ -94,6 +96,7 @@ class Inference:
     likely: str = ""
     top_keys: tuple[str, ...] = ()
     is_one: bool = False
+    doubts: tuple[str, ...] = ()
 
     @property
     def keys(self) -> dict[str, str]:
@@ -143,7 +146,7 @@ class Inference:
         """Return what was guessed, in one sentence: ``fields were guessed: response ← completion``."""
         pairs = [f"{name} ← {key}" for name, key in self.renamed]
         said = f"fields were guessed: {', '.join(pairs)}" if pairs else ""
-        return "; ".join(filter(None, (said, NO_STEP if "step" in self.missing else "")))
+        return "; ".join(filter(None, (said, *self.doubts, NO_STEP if "step" in self.missing else "")))
 
 
 @dataclass(frozen=True)
