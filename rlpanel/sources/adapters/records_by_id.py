@@ -41,6 +41,8 @@ def arrange_by_id(document: Mapping[str, Any]) -> dict[str, Any] | None:
         if len(ids & each.keys()) >= _SHARED * len(ids | each.keys())
     }
     others = {key: each for key, each in values.items() if key not in alike}
+    if len(alike) > 1 and all(map(_holds_texts, alike.values())) and not any("generation" in key for key in alike):
+        return {**others, BY_ID: _records_of_models(alike)}
     return {**others, BY_ID: _records(alike)}
 
 
@@ -51,6 +53,15 @@ def _records(objects: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {name: each} | {key: values[each] for key, values in objects.items() if each in values}
         for each in ids
+    ]
+
+
+def _records_of_models(objects: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a record for each text of each model, which the objects' keys name."""
+    return [
+        {"id": each, "model": model, "response": text}
+        for model, values in objects.items()
+        for each, text in values.items()
     ]
 
 

@@ -360,7 +360,8 @@ def sniff(
         found = next(
             (each for each in guesses if each.inference is not None and each.adapter is not None), None
         )
-    found = found or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
+    guessed = next((each for each in guesses if each.inference is not None), None)
+    found = found or guessed or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
     return found if declared or is_rollout_name(base) else replace(found, problem="")
 
 
@@ -510,7 +511,9 @@ def _inferred_format(
 ) -> FileFormat:
     """Return the format of a file whose fields were inferred."""
     adapter, keys = inference.adapter(), content.keys_of(records)
-    rewarded = _has_reward(adapter, name, records[0])
+    # A document of objects is not read whole only for that: the inference has looked at its rewards.
+    is_seen = inference.of_objects and "reward" in inference.keys
+    rewarded = is_seen or _has_reward(adapter, name, records[0])
     return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
 
 

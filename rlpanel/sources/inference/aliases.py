@@ -32,7 +32,7 @@ ALIASES = {
         input_text, question_text, query_text,
         task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env), text
-        (gepa), review, sentence""",
+        (gepa)""",
     "response": """
         response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
         generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),
@@ -139,6 +139,8 @@ _BEFORE, _AFTER = frozenset({"full", "raw", "final"}), frozenset({"raw", "full",
 _BESIDE = 0.04
 #: First words of a key that say that a model wrote the text: ``generated_solution``.
 _OF_MODELS = frozenset({"model", "llm", "generate", "generated", "sampled", "policy"})
+#: Last words of a key with the name of a system before them.
+_PREDICTED = frozenset({"pred", "preds", "prediction", "predictions"})
 #: Words of a key that counts steps.
 _COUNTS = frozenset({"num", "n", "max", "min", "total", "steps"})
 #: Words before a field's name that make another thing of it: ``stop_tokens``, ``max_reward_idx``.
@@ -227,6 +229,9 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
             if name != last and not _OTHERS.get(meaning, frozenset()).isdisjoint(words):
                 continue
             found.setdefault(meaning, _less(match, loss))
+    rest = [word for word in words if word not in _AFTER]
+    if rest and rest[-1] in _PREDICTED and len(rest) > 1:  # `greedy_pred_text`, `qwen-7b_pred`
+        found["response"] = NameMatch(GRADES[2] - lost, 2, 0, "")
     said = ["_".join(words[1:])] if words[0] in _OF_MODELS else []
     if any("response" in fields.get(name, {}) for each in said for name in _spellings(each)):
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)

@@ -13,6 +13,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.sources.adapters.parallel_columns import parallel_keys
+from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.messages import is_messages
 
@@ -61,6 +62,8 @@ def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
             if child is None or len(found) >= MAX_PATHS:
                 continue
             found[path] = child
+            if "response" in fields_of(key) and _holds_texts_by_model(child):
+                found[f"{path}.*"] = list(child.values())
             if depth < MAX_DEPTH and isinstance(child, dict):
                 waiting.append((f"{path}.", child, depth + 1))
             elif depth < MAX_DEPTH and _is_list_of_objects(key, child):
@@ -90,6 +93,16 @@ def _is_list_of_objects(key: str, value: Any) -> bool:
     )
 
 
+def _holds_texts_by_model(value: Any) -> bool:
+    """Return True for an object of several texts, none of which has the name of a field."""
+    return (
+        isinstance(value, dict)
+        and 1 < len(value) <= MAX_ITEMS
+        and all(isinstance(text, str) for text in value.values())
+        and not any(fields_of(name) for name in value)
+    )
+
+
 def _is_single_text(value: Any) -> bool:
     """Return True for a text in a list in a list, as of the only choice for the only request."""
     inner = value[0] if isinstance(value, list) and len(value) == 1 else None
@@ -104,13 +117,17 @@ def share(fits: Callable[[Any], bool], values: Sequence[Any]) -> float:
 def items_of(value: Any) -> list[Any]:
     """Return the items of a list that is not a conversation: one value per sample; else the value alone.
 
-    A list may hold lists of texts, one for each of several settings.
+    A list may hold lists of texts or numbers, one for each of several settings.
     """
     if not isinstance(value, list) or not value or is_messages(value):
         return [value]
-    if all(isinstance(item, list) and item and all(isinstance(each, str) for each in item) for item in value):
+    if all(isinstance(item, list) and item and all(map(_is_scalar, item)) for item in value):
         return [each for item in value for each in item]
     return value
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, int, float))
 
 
 def is_text(value: Any) -> bool:

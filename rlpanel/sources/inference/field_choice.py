@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, SAMPLING, NameMatch, plain_name, read_name
-from rlpanel.sources.inference.episode_steps import answers_in
-from rlpanel.sources.inference.inference import LEAST, Guess
+from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
+from rlpanel.sources.inference.inference import LEAST, UNEQUAL, Guess
 from rlpanel.sources.inference.key_values import KeyValues, fields_of_keys, whole_texts
 
 #: Least share of a key's values that fit a field.
@@ -41,12 +41,12 @@ _NOT_REWARDS = frozenset(
 )
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
-_NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)")
+_NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: Names of files that are called like a model that wrote them.
 _NAMED_MODEL = re.compile(
     r"(?:gpt-?\d[a-z]?|gpt-?j|davinci|claude|gemini|gemma|palm|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
-    r"|chatglm|glm-?\d|baichuan|internlm|phi-?\d|mpt|bloom|codegen|starcoder|wizard|flan|t5|opt|olmo|yi|cohere"
+    r"|chatgpt|chatglm|glm-?\d|baichuan|internlm|phi-?\d|mpt|bloom|codegen|starcoder|wizard|flan|t5|opt|olmo|yi|cohere"
     r"|command-r|redpajama|pythia|o[134]-(?:mini|preview))(?![a-z])|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"
 )
 #: A prompt that only names a task.
@@ -62,6 +62,8 @@ _VERDICT, _OF_MODEL = 0.05, 0.3
 #: Fewest records in which a score that never changes is the task's, not the sample's.
 _CONSTANT = 3
 _HALF = 0.5
+#: Length of a text that is more than an answer which was taken out of it.
+_LONG = 80
 #: Most different numbers of points that tasks give.
 _FEW = 5
 #: Keys under which a response may be an object, and a list of calls.
@@ -176,6 +178,7 @@ class FieldChoice:
                 self._take_by_content(meaning, unnamed)
         self._take_group_as_prompt()
         self._group_by_prompt()
+        self._doubt_shared_reward()
 
     def likely_text(self) -> str:
         """Return the key with the longest texts that no field has, beside a reward; empty without one."""
@@ -212,6 +215,15 @@ class FieldChoice:
             guess = Guess("group", column.key, _BY_PROMPT, "samples have the same prompt")
             self.taken["group"] = _Candidate(guess, _NONE)
 
+    def _doubt_shared_reward(self) -> None:
+        """Say that several responses of a record have one reward: it may be that of all of them together."""
+        reward = self.taken.get("reward")
+        column = self._columns.get(reward.guess.key) if reward is not None else None
+        if column is None or not self._has_groups() or "*" in column.key:
+            return
+        if all(_item_count(value) == 1 and not isinstance(value, list) for value in column.values):
+            self.doubts.append(f"{column.key} is one number for several responses")
+
     @property
     def has_final_answer(self) -> bool:
         """True if a key with the word final holds the response, beside a sure reward."""
@@ -226,12 +238,14 @@ class FieldChoice:
         answer = self.taken.get("response") or self.taken.get("messages")
         if answer is None or answer.guess.confidence < LEAST or self._are_spans():
             return False
+        if "prompt" not in self.taken and any(doubt.endswith(UNEQUAL) for doubt in self.doubts):
+            return False
         reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
         is_sampled = "step" in self.taken or self._has_sampling_keys()
         if "response" not in self.taken:
-            return (
-                reward is not None or self._is_choice() or _NAMED_TRAJECTORIES.search(self._name) is not None
-            )
+            is_logged = "ground_truth" in self.taken and self._repeats_answer(answer.guess.key)
+            is_named = _NAMED_TRAJECTORIES.search(self._name) is not None
+            return reward is not None or self._is_choice() or is_named or is_logged
         group = answer.match.group
         if reward is not None and reward.guess.confidence >= LEAST:
             if group >= 2 and self._are_transitions(answer.guess.key):
@@ -257,7 +271,10 @@ class FieldChoice:
             _says_model(answer.guess.key) or (prompt is not None and any(map(_says_model, self._columns)))
         )
         is_several = any(column.records > 1 for column in self._columns.values())
-        if group == 0 and ((self._is_choice() and is_several) or (prompt is not None and is_of_model)):
+        is_named_so = is_of_model or self._is_model_named()
+        if group == 0 and ((self._is_choice() and is_several) or (prompt is not None and is_named_so)):
+            return True
+        if (prompt is not None and _says_model(answer.guess.key)) or self._is_text_of_model(answer.guess.key):
             return True
         if (
             prompt is not None
@@ -266,21 +283,36 @@ class FieldChoice:
             and self._has_groups()
         ):
             return True  # numbered responses to a prompt
-        is_predicted = _NAMED_PREDICTIONS.search(self._name) is not None and prompt is not None
+        is_predicted = _NAMED_PREDICTIONS.search(self._name) is not None and (
+            prompt is not None or "ground_truth" in self.taken
+        )
         is_many = self._has_many_responses()
         return (
             (is_named and group < 2)
             or is_judged
             or (group < 2 and is_many and "group" in self.taken and _says_model(answer.guess.key))
-            or (group < 2 and prompt is not None and (is_predicted or is_many))
+            or (group < 2 and (is_predicted or (prompt is not None and is_many)))
             or (is_sampled and group == _UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
+
+    def _repeats_answer(self, key: str) -> bool:
+        """Return True if a key of a response holds the last message of a conversation again."""
+        talks = self._columns[key].values if key in self._columns else []
+        last = [(content.read_conversation(talk) or [{}])[-1].get("content") for talk in talks]
+        named = [self._columns[each] for each, fields in self._names.items() if "response" in fields]
+        return any(last and column.values == last for column in named)
 
     def _are_spans(self) -> bool:
         """Return True for the spans of a trace: a sample is made of several."""
         names = {plain_name(key) for key in self._columns if "." not in key}
         return {"start_time", "end_time", "type"} <= names and "reward" not in self.taken
+
+    def _is_text_of_model(self, key: str) -> bool:
+        """Return True for a text beside the id of its question, in a file that is called like a model."""
+        beside = {plain_name(each) for each in self._columns}
+        is_named = _NAMED_MODEL.search(self._name) is not None
+        return is_named and plain_name(key) == "text" and "question_id" in beside
 
     def _has_verdict(self) -> bool:
         """Return True if the reward's name is one of those that hardly mean anything else."""
@@ -291,6 +323,10 @@ class FieldChoice:
         """Return True if each record holds so many responses to its prompt that a policy was sampled."""
         answer = self.taken.get("response")
         column = self._columns.get(answer.guess.key) if answer is not None else None
+        prompt = self.taken.get("prompt")
+        asked = self._columns.get(prompt.guess.key) if prompt is not None else None
+        if asked is not None and any(_item_count(value) > 1 for value in asked.values):
+            return False  # each has a prompt of its own
         return column is not None and all(_item_count(value) >= _SEVERAL for value in column.values)
 
     def _is_model_named(self) -> bool:
@@ -338,21 +374,40 @@ class FieldChoice:
             and answer.match.group >= _UNSURE
             and "reward" not in self.taken
             and not is_sampled
+            and not _says_model(answer.guess.key)
+            and not self._is_text_of_model(answer.guess.key)
         ):
             del self.taken["response"]
 
     def _take(self, found: list[_Candidate]) -> None:
+        if found[0].guess.meaning == "response":
+            found = [self._with_full_text(each) for each in found]
         found.sort(key=lambda each: (-each.guess.confidence, each.guess.key.count("."), each.match.rank))
         best, *others = found
         next_best = tuple((other.guess.key, round(other.guess.confidence, 2)) for other in others[:3])
         self.taken[best.guess.meaning] = best._replace(guess=replace(best.guess, others=next_best))
 
+    def _with_full_text(self, found: _Candidate) -> _Candidate:
+        """Return a model's short answer with the key of the longer text of the model that holds it, if there is one."""
+        column = self._columns.get(found.guess.key)
+        if column is None or not _says_model(column.key) or not _are_short(column.values):
+            return found
+        for other in self._columns.values():
+            if other.key == column.key or not _says_model(other.key) or len(other.values) != len(column.values):
+                continue
+            pairs = zip(other.values, column.values, strict=True)
+            holds = [isinstance(long, str) and len(long) > _LONG and str(short) in long for long, short in pairs]
+            if sum(holds) >= _LEAST_FIT * len(holds):
+                reason = f"texts that hold those of {column.key}"
+                return found._replace(guess=replace(found.guess, key=other.key, reason=reason))
+        return found
+
     def _take_by_content(self, meaning: str, unnamed: list[KeyValues]) -> None:
         """Take the only key whose values are like the field's, if no field has its name."""
         if meaning == "reward" and not self._has_sure_answer():
-            return
+            unnamed = [column for column in unnamed if self._is_verdict(column)]
         test, what = _TESTS[meaning]
-        fits = {"reward": _is_like_reward, "response": self._has_rewards}.get(meaning, _is_like_messages)
+        fits = {"reward": lambda column: _is_like_reward(column) or self._is_verdict(column), "response": self._has_rewards}.get(meaning, _is_like_messages)
         found = [column for column in unnamed if fits(column) and content.share(test, column.values) == 1.0]
         found = [column for column in found if self._is_free(meaning, column.key)]
         if len(found) != 1:
@@ -365,6 +420,9 @@ class FieldChoice:
     def _has_rewards(self, column: KeyValues) -> bool:
         """Return True for lists of several texts, if a key with a reward's name has a number for each."""
         counts = [*map(_item_count, column.values)]
+        around = self._columns.get(column.key.rpartition(".")[0])
+        if around is not None and any(listed_steps(value) for value in around.values):
+            return False  # the thoughts of an episode
         return (
             ".*." not in column.key
             and max(counts) > 1
@@ -374,6 +432,20 @@ class FieldChoice:
                 for reward in self._rewards
             )
         )
+
+    def _is_verdict(self, column: KeyValues) -> bool:
+        """Return True for truth values beside a response and a ground truth: whether they agree."""
+        are_truths = all(isinstance(value, bool) for value in column.values)
+        has_answer = not {"response", "messages"}.isdisjoint(self.taken)
+        return are_truths and "." not in column.key and has_answer and self._has_ground_truth()
+
+    def _asks_otherwise(self) -> bool:
+        """Return True if another key has the word question in its name."""
+        return any("question" in plain_name(key).split("_") for key in self._columns)
+
+    def _has_ground_truth(self) -> bool:
+        """Return True if a key has the name of a ground truth, whatever field takes it."""
+        return any("ground_truth" in fields for fields in self._names.values())
 
     def _has_sure_answer(self) -> bool:
         answer = self.taken.get("response") or self.taken.get("messages")
@@ -408,7 +480,10 @@ class FieldChoice:
         )
         if meaning == "reward" and match.group > 0:
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
-            confidence += _OF_MODEL if _says_model(column.key) else 0.0
+            is_of_model = not {"model", "llm"}.isdisjoint(plain_name(column.key).split("_"))
+            confidence += _OF_MODEL if is_of_model else 0.0
+        if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():
+            confidence -= _OF_MODEL  # SQL, most likely
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not
             confidence = max(confidence, _BY_CONTENT[meaning])
         reason = f"{100 * fit * column.present:.0f} % of the records are {what}"
@@ -434,13 +509,18 @@ class FieldChoice:
         if outer and not self._is_of_samples(meaning, outer):
             return meaning == "reward" and self._has_groups() and self._is_one_per_response(column)
         if meaning == "prompt":
+            if all(content.as_number(value) is not None for value in column.values):
+                return False  # numbers of questions
+            if not self._is_one_prompt(column):
+                self.doubts.append(f"{column.key} {UNEQUAL}")
+                return False
             return not plain_name(column.key).rpartition(".")[2].startswith("system")
         if meaning == "response":
             if self._is_column_of_steps(column):
                 return False
             return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
         if meaning == "reward":
-            if match.group > 0 and (_is_full_score(column) or self._is_of_task(column)):
+            if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
                 self.doubts.append(
                     f"{column.key} is not the reward: its values look like the points of each task"
                 )
@@ -454,6 +534,14 @@ class FieldChoice:
                 return self._has_groups()
             return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
         return True
+
+    def _is_full_score(self, column: KeyValues) -> bool:
+        """Return True for a number above one that all records have before the response: a task gives no more."""
+        numbers = {number for value in column.values for number in content.numbers_of(value)}
+        order, answer = list(self._columns), self.taken.get("response")
+        is_constant = len(column.values) >= _CONSTANT and len(numbers) == 1 and numbers.pop() > 1
+        key = answer.guess.key if answer is not None else ""
+        return is_constant and (key not in order or order.index(column.key) < order.index(key))
 
     def _is_of_task(self, column: KeyValues) -> bool:
         """Return True for the most points that each task gives: a program writes them before the question.
@@ -471,7 +559,7 @@ class FieldChoice:
             order.index(each) if each in order else -1
             for each in (column.key, asked.guess.key, answer.guess.key)
         )
-        return own < min(others) and any("ground_truth" in fields for fields in self._names.values())
+        return own < min(others) and self._has_ground_truth()
 
     def _is_column_of_steps(self, column: KeyValues) -> bool:
         """Return True for the actions of an episode, a list beside one of what was observed: not samples."""
@@ -508,6 +596,15 @@ class FieldChoice:
                 wrong = [number for number, verdict in pairs if verdict == "false" and number is not None]
                 return bool(wrong) and all(0.0 <= number <= 1.0 for number in wrong) and min(wrong) > _HALF
         return False
+
+    def _is_one_prompt(self, column: KeyValues) -> bool:
+        """Return True if a record has one prompt, or as many as responses."""
+        answer = self.taken.get("response")
+        beside = self._columns.get(answer.guess.key) if answer is not None else None
+        counts = [*map(_item_count, column.values)]
+        if beside is None or set(counts) == {1}:
+            return True
+        return counts == [*map(_item_count, beside.values)]
 
     def _is_one_per_response(self, column: KeyValues) -> bool:
         """Return True if a record has as many values as responses."""
@@ -549,7 +646,8 @@ class FieldChoice:
         return {"target", "scores"} <= beside or any(after < before for before, after in pairwise(numbers))
 
     def _differ(self, key: str, other: str) -> bool:
-        return self._columns[key].values != self._columns[other].values
+        one, two = ([content.items_of(value) for value in self._columns[each].values] for each in (key, other))
+        return one != two
 
     def _has_sampling_keys(self) -> bool:
         lists = {"logprobs", "response_token_ids", "response_tokens"} & self.taken.keys()
@@ -571,6 +669,13 @@ class FieldChoice:
 def says_samples(name: str) -> bool:
     """Return True if a key or a file's name says that a policy wrote what it holds."""
     return _NAMED_SAMPLES.search(plain_name(name)) is not None
+
+
+def says_model(path: str, keys: Collection[str]) -> bool:
+    """Return True if a file is called like a model, or most of several keys are."""
+    named = sum(_NAMED_MODEL.search(key.lower()) is not None for key in keys)
+    is_file = _NAMED_MODEL.search(path.rpartition("/")[2].lower()) is not None
+    return is_file or (len(keys) > 1 and 2 * named >= len(keys))
 
 
 def _is_or_ends(name: str, names: Collection[str]) -> bool:
@@ -599,6 +704,10 @@ def _written(values: list[Any]) -> list[Any]:
     return written if 3 * len(written) >= len(values) else values
 
 
+def _are_short(values: list[Any]) -> bool:
+    return all(isinstance(value, (str, int, float)) and len(str(value)) <= _LONG // 2 for value in values)
+
+
 def _item_count(value: Any) -> int:
     return len(content.items_of(value))
 
@@ -608,18 +717,14 @@ def _counts(column: KeyValues) -> bool:
     return content.is_counter([number for number in numbers if number is not None])
 
 
-def _is_full_score(column: KeyValues) -> bool:
-    """Return True for a score above one that is the same in all records: the most that the task gives."""
-    numbers = {number for value in column.values for number in content.numbers_of(value)}
-    return len(column.values) >= _CONSTANT and len(numbers) == 1 and numbers.pop() > 1
-
-
 def _is_like_reward(column: KeyValues) -> bool:
     """Return True for differing small numbers under a key that does not name an id, a length or a time."""
     words = set(plain_name(column.key).replace(".", "_").split("_"))
     numbers = [number for value in column.values for number in content.numbers_of(value)]
     kinds = set(numbers)
     is_small = all(abs(number) <= 100 for number in numbers) and len(kinds) > 1
+    if all(isinstance(value, bool) for value in column.values):
+        words.discard("level")
     if len(kinds) > 2 and all(number >= 0 and number.is_integer() for number in kinds):
         return False  # the number of a choice or a class
     return is_small and "." not in column.key and not words & _NOT_REWARDS and not content.is_counter(numbers)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, objects_at
 from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.field_choice import FieldChoice, says_samples
+from rlpanel.sources.inference.aliases import fields_of
+from rlpanel.sources.inference.field_choice import FieldChoice, says_model, says_samples
 from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 
 #: Records that are looked at.
 SAMPLE = 20
+#: Keys of a document below which samples are searched.
+_MOST_PARTS = 64
 #: Records of a document that are looked at, and the keys around them.
 _IN_DOCUMENT, _MOST_NAMES, _MOST_CHARS = 100, 8, 400
 #: Keys of texts by id that other programs write as well.
@@ -99,11 +103,12 @@ def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | N
 def _infer_by_id(document: Mapping[str, Any], path: str) -> Inference | None:
     """Infer the fields of texts that are kept by id, if their key or the file's name says that a policy wrote them."""
     arranged = arrange_by_id(document) if listed_columns(document) is document else None
-    if arranged is None:
+    if arranged is None or not _are_ids([record.get("id", "") for record in arranged[BY_ID]]):
         return None
     found = infer(arranged[BY_ID], path, most=_IN_DOCUMENT)
     answer = found.keys.get("response", "")
-    if not found.is_run and (not answer or found.equal or not _says_samples(answer, arranged[BY_ID])):
+    said = says_model(path, document) or _says_samples(answer, arranged[BY_ID])
+    if not found.is_run and (not answer or found.equal or not said):
         return None
     return replace(_below(found, f"{BY_ID}.*", document), is_run=True)
 
@@ -114,6 +119,12 @@ def _says_samples(key: str, records: Sequence[Mapping[str, Any]]) -> bool:
     return says_samples(key) or (key in _TEXTS_BY_ID and numbered == len(records))
 
 
+def _are_ids(names: Sequence[str]) -> bool:
+    """Return True if most names are ids, not keys of a record: they have a number, a slash or several words."""
+    counted = sum(not name or any(each in "/ " or each.isdigit() for each in name) for name in names)
+    return 2 * counted > len(names) and not any(fields_of(name) for name in names[:SAMPLE] if name)
+
+
 def _below(found: Inference, prefix: str, document: Mapping[str, Any]) -> Inference:
     """Return an inference whose keys begin with the path to the samples in a document."""
     guesses = tuple(replace(each, key=f"{prefix}.{each.key}") for each in found.guesses)
@@ -122,17 +133,18 @@ def _below(found: Inference, prefix: str, document: Mapping[str, Any]) -> Infere
 
 def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths to objects that are alike, below the document itself and below each of its keys."""
-    around = {"": document, **{f"{key}.": value for key, value in document.items() if "." not in key}}
+    named = dict(islice(document.items(), _MOST_PARTS))  # a document with more keys holds its samples by id
+    around = {"": document, **{f"{key}.": value for key, value in named.items() if "." not in key}}
     for prefix, value in around.items():
-        if prefix and any(other is not value and _hold_the_same(other, value) for other in document.values()):
+        if prefix and any(other is not value and _hold_the_same(other, value) for other in named.values()):
             continue  # it would be a part of the samples
         if not isinstance(value, dict) or not value:
             continue
         children = list(value.values())
         if _are_alike(children):
-            named = [key for key in children[0] if all(_are_alike(each.get(key)) for each in children)]
+            lists = [key for key in children[0] if all(_are_alike(each.get(key)) for each in children)]
             yield f"{prefix}*"
-            yield from (f"{prefix}*.{key}.*" for key in named)
+            yield from (f"{prefix}*.{key}.*" for key in lists)
         elif all(isinstance(each, list) and _are_alike(each) for each in children):
             yield f"{prefix}*.*"
         if not prefix:

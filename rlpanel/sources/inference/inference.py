@@ -22,6 +22,7 @@ from rlpanel.sources.records.record_types import Adapter
 DECISIVE = ("messages", "response", "reward")
 #: Least confidence in a decisive field with which a file is opened.
 LEAST = 0.5
+UNEQUAL = "has several texts, but not one for each response"
 NO_STEP = "no step: all samples are step 0"
 
 
@@ -134,6 +135,8 @@ class Inference:
             return f"two readings are about equal: {' or '.join(self.equal_keys)}"
         if "response" in self.missing:
             return "no key holds a response"
+        if unequal := [doubt for doubt in self.doubts if doubt.endswith(UNEQUAL)]:
+            return unequal[0]
         if "reward" in self.missing:
             return "no reward, and nothing shows that a policy wrote the texts"
         return "the names of the keys do not show that these are rollouts"
