@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import rlpanel
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.adapters.parallel_columns import columns_of, parallel_keys
 from rlpanel.sources.adapters.records_by_id import arrange_by_id
-from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.infer import infer, infer_document
 
 
 def opened(folder: Path) -> list[list[Any]]:
@@ -203,3 +204,84 @@ def test_how_sure_a_model_is_is_not_the_reward_beside_a_verdict() -> None:
 def test_the_number_of_a_choice_is_not_a_reward() -> None:
     records = [{"question": "q", "completion": "a", "choice": at % 4} for at in range(8)]
     assert "reward" not in infer(records, "generations.jsonl").keys
+
+
+def test_predictions_of_a_named_system_are_responses(tmp_path: Path) -> None:
+    records = [{"query": "q", "gt": "a", "small-7b_pred": f"p{at}"} for at in range(3)]
+    assert opened(lines(tmp_path, records))[1] == ["q", "p1", None]
+
+
+def test_texts_by_model_under_the_response_are_samples(tmp_path: Path) -> None:
+    records = [{"question": "q", "responses": {"small-1b": "a", "large-7b": "b"}, "score": at} for at in (0, 1)]
+    inference = infer([{key: record[key] for key in ("question", "responses")} for record in records], "r.json")
+    assert inference.keys["response"] == "responses.*"
+    assert "score is one number for several responses" in infer(records).sentence()
+    assert [row[:2] for row in opened(lines(tmp_path, records))] == [["q", "a"], ["q", "b"]] * 2
+
+
+def test_texts_by_id_and_model_are_samples_of_each_model(tmp_path: Path) -> None:
+    whole = {model: {f"t{at}": f"{model} {at}" for at in range(3)} for model in ("gpt-4", "llama-7b")}
+    found = opened(document(tmp_path, whole, "stories.json"))
+    assert [row[1] for row in found] == [f"{model} {at}" for model in whole for at in range(3)]
+
+
+def test_a_record_of_texts_alone_is_not_texts_by_id() -> None:
+    assert infer_document({"instruction": "q", "model_output": "a", "accuracy": "1"}, "generations.json") is None
+
+
+def test_truth_values_beside_a_ground_truth_are_the_reward() -> None:
+    records = [
+        {"question": "q", "chain-of-thought": "so", "pred": "4", "answer": "4", "ans": at % 3 > 0} for at in range(6)
+    ]
+    assert infer(records, "log.jsonl").keys["reward"] == "ans"
+    assert "reward" not in infer([{**record, "ans": "a"} for record in records], "log.jsonl").keys
+
+
+def test_a_short_answer_gives_way_to_the_text_that_holds_it() -> None:
+    long = "First the two sides are added, then halved, and so on until nothing is left. It is {}"
+    records = [
+        {"problem": "q", "llm_steps": long.format(at + 100), "llm_answer": str(at + 100), "score": at % 2}
+        for at in range(4)
+    ]
+    assert infer(records, "log.jsonl").keys["response"] == "llm_steps"
+
+
+def test_a_conversation_whose_answer_is_logged_again_beside_a_target_is_an_evaluation() -> None:
+    chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    records = [{"message_log": chat, "output": "a", "target": "b"}] * 3
+    assert infer(records, "log.jsonl").is_run
+    assert not infer([{"message_log": chat, "target": "b"}] * 3, "log.jsonl").is_run
+
+
+def test_answers_to_questions_of_their_own_are_a_data_set() -> None:
+    records = [{"instructions": [f"q{at}" for at in range(5)], "outputs": [str(at) for at in range(5)]}] * 3
+    assert not infer(records, "natural.jsonl").is_run
+
+
+def test_prompts_that_are_not_one_for_each_response_are_named_and_not_read() -> None:
+    inference = infer([{"id": "a", "gpt_output": ["a", "b"], "prompt": ["x", "y", "z"]}] * 3, "predictions.jsonl")
+    assert not inference.is_run
+    assert inference.problem == "prompt has several texts, but not one for each response"
+
+
+def test_the_same_number_after_the_response_is_a_reward() -> None:
+    records = [{"prompt": "q", "response": "a", "score": 5}] * 4
+    assert infer(records, "log.jsonl").keys["reward"] == "score"
+
+
+def test_the_message_gives_a_command_only_if_it_reads_the_records(tmp_path: Path) -> None:
+    records = [{"prompt": "q", "category": "c", "response": "a"}] * 4
+    with pytest.raises(RLPanelError, match="rlpanel index .* --map step=0"):
+        opened(lines(tmp_path, records))
+    lines(tmp_path, [{"prompt": ["x", "y", "z"], "gpt_output": ["a", "b"], "id": str(at)} for at in range(3)])
+    with pytest.raises(RLPanelError, match=r"not one for each response\nrlpanel map "):
+        opened(tmp_path)
+
+
+def test_a_document_of_thousands_of_objects_is_looked_at_once(tmp_path: Path) -> None:
+    """Each object is compared with few others: twice as many objects take about twice as long."""
+    whole = {str(at): {"category": "c", "answer": at % 2} for at in range(4000)}
+    document(tmp_path, whole, "answers.json")
+    begun = time.process_time()
+    assert infer_document(whole, "answers.json") is None
+    assert time.process_time() - begun < 2.0
