@@ -68,7 +68,8 @@ def find_records(root: str, paths: Sequence[str], mapped: MappedAdapter | None) 
         return None
     path, seen, inference = max(found, key=lambda each: (bool(_mapping_of(each[2])), each[2].confidence))
     alike = [other for other, _, each in found if each.top_keys == inference.top_keys]
-    counts = [_count_lines(other) for other in alike]
+    is_list = seen.container is not None and not seen.container.grows
+    counts = [0 if is_list else _count_lines(other) for other in alike]
     count = sum(counts) if all(counts) else inference.count
     more = not all(counts)
     keys = ", ".join(key[:MAX_KEY_CHARS] for key in inference.top_keys[:MAX_KEYS])

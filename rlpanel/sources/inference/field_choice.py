@@ -179,6 +179,7 @@ class FieldChoice:
         self._take_group_as_prompt()
         self._group_by_prompt()
         self._doubt_shared_reward()
+        self._doubt_equal_prompts()
 
     def likely_text(self) -> str:
         """Return the key with the longest texts that no field has, beside a reward; empty without one."""
@@ -223,6 +224,16 @@ class FieldChoice:
             return
         if all(_item_count(value) == 1 and not isinstance(value, list) for value in column.values):
             self.doubts.append(f"{column.key} is one number for several responses")
+
+    def _doubt_equal_prompts(self) -> None:
+        """Say that another key may as well hold the prompt."""
+        guess = self.taken["prompt"].guess if "prompt" in self.taken else None
+        if guess is None or guess.confidence >= GRADES[1] or guess.key not in self._columns:
+            return
+        close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
+        close = [key for key in close if self._differ(guess.key, key)]
+        if close:
+            self.doubts.append(f"the prompt may as well be {close[0]}")
 
     @property
     def has_final_answer(self) -> bool:

@@ -18,6 +18,8 @@ from rlpanel.sources.records.path_numbers import said_step, step_from_path
 
 #: Records that are looked at.
 SAMPLE = 20
+#: Fewest words of a sentence.
+_WORDS = 3
 #: Keys of a document below which samples are searched.
 _MOST_PARTS = 64
 #: Records of a document that are looked at, and the keys around them.
@@ -107,7 +109,8 @@ def _infer_by_id(document: Mapping[str, Any], path: str) -> Inference | None:
         return None
     found = infer(arranged[BY_ID], path, most=_IN_DOCUMENT)
     answer = found.keys.get("response", "")
-    said = says_model(path, document) or _says_samples(answer, arranged[BY_ID])
+    is_written = says_model(path, document) and _are_sentences(arranged[BY_ID], answer)
+    said = is_written or _says_samples(answer, arranged[BY_ID])
     if not found.is_run and (not answer or found.equal or not said):
         return None
     return replace(_below(found, f"{BY_ID}.*", document), is_run=True)
@@ -117,6 +120,12 @@ def _says_samples(key: str, records: Sequence[Mapping[str, Any]]) -> bool:
     """Return True if a key says that a policy wrote the texts; ``outputs`` says so only beside numbered ids."""
     numbered = sum(str(record.get("id", ""))[-1:].isdecimal() for record in records)
     return says_samples(key) or (key in _TEXTS_BY_ID and numbered == len(records))
+
+
+def _are_sentences(records: Sequence[Mapping[str, Any]], key: str) -> bool:
+    """Return True if half of the texts have several words: figures by name have none."""
+    texts = [" ".join(map(str, content.items_of(record.get(key, "")))) for record in records]
+    return 2 * sum(len(text.split()) >= _WORDS for text in texts) >= len(texts)
 
 
 def _are_ids(names: Sequence[str]) -> bool:

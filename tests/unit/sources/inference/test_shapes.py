@@ -220,9 +220,9 @@ def test_texts_by_model_under_the_response_are_samples(tmp_path: Path) -> None:
 
 
 def test_texts_by_id_and_model_are_samples_of_each_model(tmp_path: Path) -> None:
-    whole = {model: {f"t{at}": f"{model} {at}" for at in range(3)} for model in ("gpt-4", "llama-7b")}
+    whole = {model: {f"t{at}": f"{model} tells story {at}" for at in range(3)} for model in ("gpt-4", "llama-7b")}
     found = opened(document(tmp_path, whole, "stories.json"))
-    assert [row[1] for row in found] == [f"{model} {at}" for model in whole for at in range(3)]
+    assert [row[1] for row in found] == [f"{model} tells story {at}" for model in whole for at in range(3)]
 
 
 def test_a_record_of_texts_alone_is_not_texts_by_id() -> None:
@@ -285,3 +285,15 @@ def test_a_document_of_thousands_of_objects_is_looked_at_once(tmp_path: Path) ->
     begun = time.process_time()
     assert infer_document(whole, "answers.json") is None
     assert time.process_time() - begun < 2.0
+
+
+def test_figures_by_name_are_not_texts_of_a_model(tmp_path: Path) -> None:
+    figures = {f"level{at}": f"{at}/20={at * 5}%" for at in range(1, 6)}
+    assert infer_document(figures, "Llama-7B_result.json") is None
+    answers = {f"v1_{at}": f"the cat sits on box {at}" for at in range(1, 6)}
+    assert infer_document(answers, "Llama-7B_result.json") is not None
+
+
+def test_a_prompt_that_another_key_may_hold_as_well_is_said_to_be_a_guess() -> None:
+    records = [{"SpiderQuestion": f"q{at}", "SynQuestion": f"s{at}", "Prediction": "p"} for at in range(3)]
+    assert "the prompt may as well be SynQuestion" in infer(records, "log.jsonl").sentence()
