@@ -1,7 +1,7 @@
-"""Columns that hold one value for each of several samples: ``gen_0``, ``gen_1``, or ``base_answer``, ``new_answer``.
+"""Columns with a value for each of several samples: ``gen_0`` and ``gen_1``, or ``base_answer`` and ``new_answer``.
 
-A key with ``*`` inside of a name stands for all of them: ``gen_*`` for numbers, ``*_answer`` for names. Its value is
-the list of theirs, so that a record with such columns reads like a line with one group.
+A key with ``*`` inside of a name stands for all of them: ``gen_*`` for numbers, ``*_answer`` for names. Its
+value is the list of theirs, so that a record with such columns reads like a line with one group.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def values_of(key: str, record: Mapping[str, Any], default: Any = None) -> Any:
 def parallel_keys(record: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the keys that stand for columns of a record, each with its values.
 
-    Numbered columns count from 0 or 1, and hold all texts or all numbers. Named ones count only if each of the
-    same systems has a text and a verdict.
+    Numbered columns count from 0 or 1, and hold all texts or all numbers. Named ones count only if each of
+    the same systems has a text and a verdict.
     """
     if not _LEAST <= len(record) <= _MAX_KEYS:
         return {}

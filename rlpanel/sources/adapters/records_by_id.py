@@ -1,7 +1,7 @@
-"""Samples that a document keeps by id: ``{"t1": "text", "t2": "text"}``, or several such objects with the same ids.
+"""Samples that a document keeps by id: ``{"t1": "text", "t2": "text"}``, or several objects with the same ids.
 
-Programs write texts so (``{id: [generations]}``), with verdicts under the same ids beside them. `arrange_by_id` gives one
-record for each id, below the key ``by_id``.
+Programs write texts so (``{id: [generations]}``), with verdicts under the same ids beside them. `arrange_by_id`
+gives one record for each id, below the key ``by_id``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SHARED = 0.9
 def arrange_by_id(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return a document with one record for each id; None if it does not keep texts by id.
 
-    A record has ``id``, or ``prompt`` if the ids are questions, and the value of each object under the object's key,
-    or ``response`` if the document itself is the object.
+    A record has ``id``, or ``prompt`` if the ids are questions, and the value of each object under the
+    object's key, or ``response`` if the document itself is the object.
     """
     if len(document) >= _LEAST and not any(hasattr(value, "keys") for value in document.values()):
         values = {key: to_python(value) for key, value in document.items()}
@@ -41,7 +41,8 @@ def arrange_by_id(document: Mapping[str, Any]) -> dict[str, Any] | None:
         if len(ids & each.keys()) >= _SHARED * len(ids | each.keys())
     }
     others = {key: each for key, each in values.items() if key not in alike}
-    if len(alike) > 1 and all(map(_holds_texts, alike.values())) and not any("generation" in key for key in alike):
+    are_texts = len(alike) > 1 and all(map(_holds_texts, alike.values()))
+    if are_texts and not any("generation" in key for key in alike):
         return {**others, BY_ID: _records_of_models(alike)}
     return {**others, BY_ID: _records(alike)}
 

@@ -135,7 +135,7 @@ def _mapping_of(inference: Inference) -> str:
 
 
 def _mapping_that_reads(path: str, root: str, inference: Inference) -> str:
-    """Return the value of ``--map`` that opens the records, if it does read samples of the file; else empty."""
+    """Return the value of ``--map`` that opens the records; empty if it reads none of the first ones."""
     text = _mapping_of(inference)
     try:
         mapped = parse_mapping(text)
@@ -154,7 +154,8 @@ def _mapping_that_reads(path: str, root: str, inference: Inference) -> str:
 
 def _reads(adapter: Adapter, line: bytes, name: str) -> bool:
     try:
-        return any(each.texts or each.messages for each in read_samples(adapter, parse(line), name, full=True))
+        samples = read_samples(adapter, parse(line), name, full=True)
+        return any(each.texts or each.messages for each in samples)
     except (LineError, MemoryError):
         return False
 

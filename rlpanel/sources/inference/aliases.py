@@ -46,7 +46,8 @@ ALIASES = {
         (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
         final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought;
-        pred (Qwen2.5-Math), predicted, answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
+        pred (Qwen2.5-Math), predicted, answer (GSM8K), solution (Reflexion), text (OpenAI),
+        final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
         final_reward, return, reward_total, reward_score, reward_value, mean_reward, overall_reward,

@@ -49,8 +49,8 @@ _TURN_LISTS = frozenset(
 def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return the values of a record by dotted path; a list's only object is entered as item 0.
 
-    Of a list of objects ``*`` stands for each of them: the value is the list of theirs. Columns that hold a value
-    for each of several samples are also given together: ``gen_*``.
+    Of a list of objects ``*`` stands for each of them: the value is the list of theirs. Columns that hold
+    a value for each of several samples are also given together: ``gen_*``.
     """
     found: dict[str, Any] = {}
     several = parallel_keys(record) if depth == 0 else {}

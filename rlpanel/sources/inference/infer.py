@@ -11,9 +11,10 @@ from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, 
 from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import fields_of
-from rlpanel.sources.inference.field_choice import FieldChoice, says_model, says_samples
+from rlpanel.sources.inference.field_choice import FieldChoice
 from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
+from rlpanel.sources.inference.rollout_evidence import says_model, says_samples
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 
 #: Records that are looked at.
@@ -103,7 +104,7 @@ def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | N
 
 
 def _infer_by_id(document: Mapping[str, Any], path: str) -> Inference | None:
-    """Infer the fields of texts that are kept by id, if their key or the file's name says that a policy wrote them."""
+    """Infer the fields of texts by id, if their key or the file's name says that a policy wrote them."""
     arranged = arrange_by_id(document) if listed_columns(document) is document else None
     if arranged is None or not _are_ids([record.get("id", "") for record in arranged[BY_ID]]):
         return None
@@ -117,7 +118,7 @@ def _infer_by_id(document: Mapping[str, Any], path: str) -> Inference | None:
 
 
 def _says_samples(key: str, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if a key says that a policy wrote the texts; ``outputs`` says so only beside numbered ids."""
+    """Return True if a key says that a policy wrote the texts; ``outputs`` does beside numbered ids."""
     numbered = sum(str(record.get("id", ""))[-1:].isdecimal() for record in records)
     return says_samples(key) or (key in _TEXTS_BY_ID and numbered == len(records))
 
@@ -129,7 +130,7 @@ def _are_sentences(records: Sequence[Mapping[str, Any]], key: str) -> bool:
 
 
 def _are_ids(names: Sequence[str]) -> bool:
-    """Return True if most names are ids, not keys of a record: they have a number, a slash or several words."""
+    """Return True if most names are ids, not keys: they have a number, a slash or several words."""
     counted = sum(not name or any(each in "/ " or each.isdigit() for each in name) for name in names)
     return 2 * counted > len(names) and not any(fields_of(name) for name in names[:SAMPLE] if name)
 

@@ -212,26 +212,30 @@ def test_predictions_of_a_named_system_are_responses(tmp_path: Path) -> None:
 
 
 def test_texts_by_model_under_the_response_are_samples(tmp_path: Path) -> None:
-    records = [{"question": "q", "responses": {"small-1b": "a", "large-7b": "b"}, "score": at} for at in (0, 1)]
-    inference = infer([{key: record[key] for key in ("question", "responses")} for record in records], "r.json")
+    texts = {"small-1b": "a", "large-7b": "b"}
+    records = [{"question": "q", "responses": texts, "score": at} for at in (0, 1)]
+    inference = infer([{"question": "q", "responses": texts}] * 2, "r.json")
     assert inference.keys["response"] == "responses.*"
     assert "score is one number for several responses" in infer(records).sentence()
     assert [row[:2] for row in opened(lines(tmp_path, records))] == [["q", "a"], ["q", "b"]] * 2
 
 
 def test_texts_by_id_and_model_are_samples_of_each_model(tmp_path: Path) -> None:
-    whole = {model: {f"t{at}": f"{model} tells story {at}" for at in range(3)} for model in ("gpt-4", "llama-7b")}
+    models = ("gpt-4", "llama-7b")
+    whole = {model: {f"t{at}": f"{model} tells story {at}" for at in range(3)} for model in models}
     found = opened(document(tmp_path, whole, "stories.json"))
     assert [row[1] for row in found] == [f"{model} tells story {at}" for model in whole for at in range(3)]
 
 
 def test_a_record_of_texts_alone_is_not_texts_by_id() -> None:
-    assert infer_document({"instruction": "q", "model_output": "a", "accuracy": "1"}, "generations.json") is None
+    record = {"instruction": "q", "model_output": "a", "accuracy": "1"}
+    assert infer_document(record, "generations.json") is None
 
 
 def test_truth_values_beside_a_ground_truth_are_the_reward() -> None:
     records = [
-        {"question": "q", "chain-of-thought": "so", "pred": "4", "answer": "4", "ans": at % 3 > 0} for at in range(6)
+        {"question": "q", "chain-of-thought": "so", "pred": "4", "answer": "4", "ans": at % 3 > 0}
+        for at in range(6)
     ]
     assert infer(records, "log.jsonl").keys["reward"] == "ans"
     assert "reward" not in infer([{**record, "ans": "a"} for record in records], "log.jsonl").keys
@@ -259,7 +263,8 @@ def test_answers_to_questions_of_their_own_are_a_data_set() -> None:
 
 
 def test_prompts_that_are_not_one_for_each_response_are_named_and_not_read() -> None:
-    inference = infer([{"id": "a", "gpt_output": ["a", "b"], "prompt": ["x", "y", "z"]}] * 3, "predictions.jsonl")
+    record = {"id": "a", "gpt_output": ["a", "b"], "prompt": ["x", "y", "z"]}
+    inference = infer([record] * 3, "predictions.jsonl")
     assert not inference.is_run
     assert inference.problem == "prompt has several texts, but not one for each response"
 
