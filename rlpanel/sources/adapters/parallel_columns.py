@@ -1,4 +1,4 @@
-"""Columns with a value for each of several samples: ``gen_0`` and ``gen_1``, or ``base_answer`` and ``new_answer``.
+"""Columns with a value for each of several samples: ``gen_0``, ``gen_1``, or ``base_answer``, ``new_answer``.
 
 A key with ``*`` inside of a name stands for all of them: ``gen_*`` for numbers, ``*_answer`` for names. Its
 value is the list of theirs, so that a record with such columns reads like a line with one group.

@@ -1,7 +1,7 @@
-"""Samples that a document keeps by id: ``{"t1": "text", "t2": "text"}``, or several objects with the same ids.
+"""Samples that a document keeps by id: ``{"t1": "text"}``, or several such objects with the same ids.
 
-Programs write texts so (``{id: [generations]}``), with verdicts under the same ids beside them. `arrange_by_id`
-gives one record for each id, below the key ``by_id``.
+Programs write texts so (``{id: [generations]}``), with verdicts under the same ids beside them. The function
+`arrange_by_id` gives one record for each id, below the key ``by_id``.
 """
 
 from __future__ import annotations

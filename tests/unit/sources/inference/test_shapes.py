@@ -276,7 +276,7 @@ def test_the_same_number_after_the_response_is_a_reward() -> None:
 
 def test_the_message_gives_a_command_only_if_it_reads_the_records(tmp_path: Path) -> None:
     records = [{"prompt": "q", "category": "c", "response": "a"}] * 4
-    with pytest.raises(RLPanelError, match="rlpanel index .* --map step=0"):
+    with pytest.raises(RLPanelError, match=r"rlpanel index .* --map step=0"):
         opened(lines(tmp_path, records))
     lines(tmp_path, [{"prompt": ["x", "y", "z"], "gpt_output": ["a", "b"], "id": str(at)} for at in range(3)])
     with pytest.raises(RLPanelError, match=r"not one for each response\nrlpanel map "):
