@@ -18,7 +18,7 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import FormatCache, lacking_key
+from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.discovery.found_records import (
     MAX_KEY_CHARS,
     MAX_KEYS,
@@ -27,6 +27,7 @@ from rlpanel.sources.discovery.found_records import (
     find_records,
     holds_spans,
 )
+from rlpanel.sources.discovery.known_formats import lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
 from rlpanel.sources.inference.content import keys_of
 from rlpanel.sources.readers import eval_archive, parquet

@@ -30,7 +30,7 @@ from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
 from rlpanel.sources.inference.field_conflicts import FieldConflicts
 from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
-from rlpanel.sources.inference.known_fields import NONE, UNSURE, Candidate
+from rlpanel.sources.inference.known_fields import NONE, UNSURE, FieldCandidate
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 
 #: Least share of a key's values that fit a field.
@@ -131,7 +131,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             return
         if all(isinstance(value, str) and len(value.split()) >= PROMPT_WORDS for value in column.values):
             guess = Guess("prompt", column.key, _BY_PROMPT, "the group's name is a text")
-            self.taken["prompt"] = Candidate(guess, NONE)
+            self.taken["prompt"] = FieldCandidate(guess, NONE)
 
     def _group_by_prompt(self) -> None:
         """Let the prompt be the group's name, if no key names it and prompts are short and repeat."""
@@ -144,7 +144,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         repeats = len(set(map(str, column.values))) < len(column.values)
         if (is_name and repeats) or (is_short and self._has_groups()):
             guess = Guess("group", column.key, _BY_PROMPT, "samples have the same prompt")
-            self.taken["group"] = Candidate(guess, NONE)
+            self.taken["group"] = FieldCandidate(guess, NONE)
 
     def _doubt_shared_reward(self) -> None:
         """Say that several responses of a record have one reward: it may be that of all of them together."""
@@ -203,7 +203,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         ):
             del self.taken["response"]
 
-    def _take(self, found: list[Candidate]) -> None:
+    def _take(self, found: list[FieldCandidate]) -> None:
         if found[0].guess.meaning == "response":
             found = [self._with_full_text(each) for each in found]
         found.sort(key=lambda each: (-each.guess.confidence, each.guess.key.count("."), each.match.rank))
@@ -211,7 +211,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         next_best = tuple((other.guess.key, round(other.guess.confidence, 2)) for other in others[:3])
         self.taken[best.guess.meaning] = best._replace(guess=replace(best.guess, others=next_best))
 
-    def _with_full_text(self, found: Candidate) -> Candidate:
+    def _with_full_text(self, found: FieldCandidate) -> FieldCandidate:
         """Return a short answer with the key of the model's longer text that holds it, if there is one."""
         column = self._columns.get(found.guess.key)
         if column is None or not key_says_model(column.key) or not are_short(column.values):
@@ -248,7 +248,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         reason = f"the only key with {what}"
         guess = Guess(meaning, found[0].key, _BY_CONTENT[meaning], reason)
         group = 0 if meaning == "response" else 3  # a list with a reward for each item holds nothing else
-        self.taken[meaning] = Candidate(guess, NameMatch(guess.confidence, group, 0, ""))
+        self.taken[meaning] = FieldCandidate(guess, NameMatch(guess.confidence, group, 0, ""))
 
     def _has_rewards(self, column: KeyValues) -> bool:
         """Return True for lists of several texts, if a key with a reward's name has a number for each."""
@@ -272,7 +272,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         has_answer = not {"response", "messages"}.isdisjoint(self.taken)
         return are_truths and "." not in column.key and has_answer and self._has_ground_truth()
 
-    def _candidate(self, meaning: str, column: KeyValues, test: _Test) -> Candidate | None:
+    def _candidate(self, meaning: str, column: KeyValues, test: _Test) -> FieldCandidate | None:
         """Return the guess that a key holds a field; None if its name or its values are against it."""
         match = self._names[column.key].get(meaning, NONE)
         if meaning == "response" and not match.confidence and is_transcript(column):
@@ -309,4 +309,4 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             confidence = max(confidence, _BY_CONTENT[meaning])
         reason = f"{100 * fit * column.present:.0f} % of the records are {what}"
         reason += f" (named so by {match.source})" if match.source else ""
-        return Candidate(Guess(meaning, column.key, round(max(confidence, 0.0), 2), reason), match)
+        return FieldCandidate(Guess(meaning, column.key, round(max(confidence, 0.0), 2), reason), match)

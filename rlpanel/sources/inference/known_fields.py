@@ -23,7 +23,7 @@ _GENERATED = frozenset(
 SURE, NONE = NameMatch(1.0, 0, 0, ""), NameMatch(0.0, len(GRADES), 0, "")
 
 
-class Candidate(NamedTuple):
+class FieldCandidate(NamedTuple):
     """A guess, and how well the name of its key fits."""
 
     guess: Guess
@@ -61,7 +61,7 @@ class KnownFields:
         self._named = dict(mapped.keys) if mapped is not None else {}
         self._rewards = [column for column in columns if "reward" in self._names[column.key]]
         self.taken = {
-            meaning: Candidate(Guess(meaning, key, 1.0, "named by --map"), SURE)
+            meaning: FieldCandidate(Guess(meaning, key, 1.0, "named by --map"), SURE)
             for meaning, key in self._named.items()
         }
 
