@@ -17,6 +17,8 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
+from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns, values_of
+from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
@@ -62,12 +64,12 @@ class MappedAdapter:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has a step and a text under a mapped key."""
-        document = listed_columns(document)
+        document = self._arranged(document)
         return bool(self._texts(document)) and self._step(document, path) is not None
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's samples."""
-        document, mapped = listed_columns(document), dict(self.keys)
+        document, mapped = self._arranged(document), dict(self.keys)
         if self._step(document, path) is None:
             raise LineError(f"no {mapped.get('step', 'step')!r}, and the file's name contains no step")
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
@@ -82,8 +84,16 @@ class MappedAdapter:
             samples = self._parts(document)
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 
+    def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a document whose columns are lists, and whose texts by id are records."""
+        document = listed_columns(document)
+        if any(key.startswith(PREFIX) for _, key in self.keys):
+            return arrange_by_id(document) or document
+        return document
+
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         """Return the mapped names and keys that no record has."""
+        records = [self._arranged(record) for record in records]
         return {
             name: key
             for name, key in self.keys
@@ -179,8 +189,10 @@ class MappedAdapter:
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
                 yield name, value
+        several = [key for key in mapped.values() if stands_for_columns(key)]
+        left_out = {name for key in several for name in columns_of(key, document)}
         for key, value in document.items():
-            if key not in mapped.values():
+            if key not in mapped.values() and key not in left_out:
                 yield f"logged_{key}" if key in taken else key, value
 
 
@@ -207,6 +219,8 @@ def _prefix_of(path: str) -> str:
 def objects_at(document: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
     """Yield the objects to which a path leads; each ``*`` stands for all items of a list or an object.
 
+    Texts and numbers beside objects in an object describe them, and are left out.
+
     Raises
     ------
     LineError
@@ -218,11 +232,14 @@ def objects_at(document: Mapping[str, Any], prefix: str) -> Iterator[dict[str, A
         if part != "*":
             found = [value[part] for value in values if isinstance(value, Mapping) and part in value]
             continue
-        found = []
+        found, described = [], False
         for value in values:
             if not isinstance(value, (list, Mapping)):
                 raise LineError(f"{prefix!r} leads to something else than objects")
-            found += value if isinstance(value, list) else value.values()
+            found += value if isinstance(value, list) else map(to_python, value.values())
+            described |= isinstance(value, Mapping)
+        if described:
+            found = [item for item in found if isinstance(item, (dict, list))] or found
     for item in map(to_python, found):
         if not isinstance(item, dict):
             raise LineError(f"{prefix!r} leads to something else than objects")
@@ -232,9 +249,12 @@ def objects_at(document: Mapping[str, Any], prefix: str) -> Iterator[dict[str, A
 def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
     """Return the value of a key or of a dotted path into objects and lists; the default without one.
 
-    ``*`` stands for each object of a list: the value is the list of theirs.
+    ``*`` stands for each object of a list: the value is the list of theirs. Inside of a name it stands for
+    several columns (`parallel_columns`).
     """
     if key in document or "." not in key:
+        if key not in document and stands_for_columns(key):
+            return values_of(key, document, default)
         return document.get(key, default)
     return _value_in(document, key.split("."), default)
 

@@ -18,7 +18,7 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import FormatCache, lacking_key
+from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.discovery.found_records import (
     MAX_KEY_CHARS,
     MAX_KEYS,
@@ -27,10 +27,11 @@ from rlpanel.sources.discovery.found_records import (
     find_records,
     holds_spans,
 )
+from rlpanel.sources.discovery.known_formats import lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
 from rlpanel.sources.inference.content import keys_of
 from rlpanel.sources.readers import eval_archive, parquet
-from rlpanel.sources.readers.containers import first_lines
+from rlpanel.sources.readers.containers import CELLS, container_of, first_lines
 from rlpanel.sources.records.json_parser import parse, to_python
 
 #: Hidden folders of programs that hold no logs, most of them large.
@@ -286,6 +287,8 @@ def _describe(path: str) -> str:
     except OSError as error:
         return f"cannot be read: {reason_of(error)}"
     if document is None:
+        if container_of(name) == CELLS:
+            return "its first row does not name the columns"
         is_archive = name.endswith(eval_archive.SUFFIX)
         return "not a zip file, as Inspect's logs are" if is_archive else "no complete line yet"
     if holds_spans(keys_of([document])):

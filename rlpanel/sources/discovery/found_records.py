@@ -7,18 +7,25 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from rlpanel.sources.adapters.key_mapping import MappedAdapter
+from rlpanel.errors import LineError, SettingError
+from rlpanel.sources.adapters.key_mapping import MappedAdapter, parse_mapping
 from rlpanel.sources.discovery.file_names import display_name
 from rlpanel.sources.discovery.format_detection import FileFormat, sniff
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.inference.aliases import unknown_key
 from rlpanel.sources.inference.inference import Inference
+from rlpanel.sources.readers.containers import read_contents
+from rlpanel.sources.records.adapter_calls import read_samples
+from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.record_types import Adapter
 
 #: Keys of a record that are named, and the length to which a key is cut.
 MAX_KEYS, MAX_KEY_CHARS = 6, 40
 #: Most files that are examined. Lines of larger ones are not counted.
 _MAX_FILES, _MAX_COUNTED_BYTES = 20, 64 << 20
+#: First records that are read with a mapping before it is proposed.
+_TRIED = 3
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,8 @@ def find_records(root: str, paths: Sequence[str], mapped: MappedAdapter | None) 
         return None
     path, seen, inference = max(found, key=lambda each: (bool(_mapping_of(each[2])), each[2].confidence))
     alike = [other for other, _, each in found if each.top_keys == inference.top_keys]
-    counts = [_count_lines(other) for other in alike]
+    is_list = seen.container is not None and not seen.container.grows
+    counts = [0 if is_list else _count_lines(other) for other in alike]
     count = sum(counts) if all(counts) else inference.count
     more = not all(counts)
     keys = ", ".join(key[:MAX_KEY_CHARS] for key in inference.top_keys[:MAX_KEYS])
@@ -73,7 +81,7 @@ def find_records(root: str, paths: Sequence[str], mapped: MappedAdapter | None) 
         f"{text} and {left} more" if left > 0 else text,
         "; ".join([*_absent(seen, mapped), seen.problem or inference.problem]),
         inference,
-        _mapping_of(inference),
+        _mapping_that_reads(path, root, inference),
     )
 
 
@@ -120,10 +128,36 @@ def _absent(seen: FileFormat, mapped: MappedAdapter | None) -> Iterator[str]:
 
 def _mapping_of(inference: Inference) -> str:
     """Return the value of ``--map`` that opens the records; empty if there is none."""
-    texts = [name for name in ("response", "messages", "prompt") if name in inference.keys]
+    texts = [name for name in ("response", "messages") if name in inference.keys]
     if not (texts or inference.likely) or any(set(key) & {",", "="} for key in inference.keys.values()):
         return ""
     return inference.mapping or f"{texts[0]}={inference.keys[texts[0]]}"
+
+
+def _mapping_that_reads(path: str, root: str, inference: Inference) -> str:
+    """Return the value of ``--map`` that opens the records; empty if it reads none of the first ones."""
+    text = _mapping_of(inference)
+    try:
+        mapped = parse_mapping(text)
+    except SettingError:  # a name that has two meanings
+        return ""
+    if mapped is None:
+        return ""
+    name = os.path.relpath(path, root)
+    seen = sniff(path, name, mapped)
+    if seen.adapter is None:
+        return ""
+    contents = (each for each in read_contents(path) if each.container == seen.container)
+    lines = next((each.lines for each in contents if each.lines), [])
+    return text if any(_reads(seen.adapter, line, name) for line in lines[:_TRIED]) else ""
+
+
+def _reads(adapter: Adapter, line: bytes, name: str) -> bool:
+    try:
+        samples = read_samples(adapter, parse(line), name, full=True)
+        return any(each.texts or each.messages for each in samples)
+    except (LineError, MemoryError):
+        return False
 
 
 def _count_lines(path: str) -> int:

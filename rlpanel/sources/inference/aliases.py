@@ -31,7 +31,8 @@ ALIASES = {
         (LiveCodeBench);
         input_text, question_text, query_text,
         task_description;
-        task, context (lm-evaluation-harness), observation, obs (vending-env)""",
+        task, context (lm-evaluation-harness), observation, obs (vending-env), text
+        (gepa)""",
     "response": """
         response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
         generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),
@@ -39,13 +40,14 @@ ALIASES = {
         choices.0.message.content (OpenAI), choices.0.text (OpenAI), model_patch (SWE-bench), llm_output,
         llm_response, raw_response, response_str, completion_str, raw_output, resps.0.0
         (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
-        generated_answer;
+        generated_answer, gen, gens;
         output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
         output_text (OpenAI), reply, answer_text, sample, samples, final_text, final_message, submission
         (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
         final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought;
-        pred (Qwen2.5-Math), answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
+        pred (Qwen2.5-Math), predicted, answer (GSM8K), solution (Reflexion), text (OpenAI),
+        final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
         final_reward, return, reward_total, reward_score, reward_value, mean_reward, overall_reward,
@@ -111,7 +113,16 @@ _ENTRY = re.compile(r"([\w.]+)(?:\s+\(([^)]*)\))?")
 
 #: Keys that only the sampling of a policy leaves beside a response: data sets for training have none of them.
 SAMPLING = frozenset(
-    {"task_id", "instance_id", "example_id", "sample_id", "sample_idx", "sample_index", "rollout_id"}
+    {
+        "review_id",
+        "task_id",
+        "instance_id",
+        "example_id",
+        "sample_id",
+        "sample_idx",
+        "sample_index",
+        "rollout_id",
+    }
     | {"rollout_idx", "trajectory_id", "trial", "attempt", "generator", "finish_reason", "stop_reason"}
     | {"is_truncated", "is_correct", "answer_id", "output_token_count", "completion_tokens", "output_tokens"}
 )
@@ -127,6 +138,10 @@ _NESTED, _LONGER = 0.04, 0.14
 #: Words before or after a known name that hardly change it: ``full_response`` and ``completion_raw``.
 _BEFORE, _AFTER = frozenset({"full", "raw", "final"}), frozenset({"raw", "full", "text", "str", "head"})
 _BESIDE = 0.04
+#: First words of a key that say that a model wrote the text: ``generated_solution``.
+_OF_MODELS = frozenset({"model", "llm", "generate", "generated", "sampled", "policy"})
+#: Last words of a key with the name of a system before them.
+_PREDICTED = frozenset({"pred", "preds", "prediction", "predictions"})
 #: Words of a key that counts steps.
 _COUNTS = frozenset({"num", "n", "max", "min", "total", "steps"})
 #: Words before a field's name that make another thing of it: ``stop_tokens``, ``max_reward_idx``.
@@ -215,7 +230,22 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
             if name != last and not _OTHERS.get(meaning, frozenset()).isdisjoint(words):
                 continue
             found.setdefault(meaning, _less(match, loss))
+    rest = [word for word in words if word not in _AFTER]
+    if rest and rest[-1] in _PREDICTED and len(rest) > 1:  # `greedy_pred_text`, `qwen-7b_pred`
+        found["response"] = NameMatch(GRADES[2] - lost, 2, 0, "")
+    said = ["_".join(words[1:])] if words[0] in _OF_MODELS else []
+    if any("response" in fields.get(name, {}) for each in said for name in _spellings(each)):
+        found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
+    if key.startswith("*_"):  # a column for each of several systems
+        found = {meaning: _surer(match, GRADES[1]) for meaning, match in found.items()}
     return found
+
+
+def _surer(match: NameMatch | None, confidence: float) -> NameMatch:
+    """Return a match of the second group with at least this confidence."""
+    if match is not None and match.group < 2:
+        return match
+    return NameMatch(confidence, 1, 0, match.source if match is not None else "")
 
 
 def _spellings(name: str) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.adapters.parallel_columns import parallel_keys
+from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.messages import is_messages
 
@@ -47,9 +49,11 @@ _TURN_LISTS = frozenset(
 def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return the values of a record by dotted path; a list's only object is entered as item 0.
 
-    Of a list of objects ``*`` stands for each of them: the value is the list of theirs.
+    Of a list of objects ``*`` stands for each of them: the value is the list of theirs. Columns that hold
+    a value for each of several samples are also given together: ``gen_*``.
     """
     found: dict[str, Any] = {}
+    several = parallel_keys(record) if depth == 0 else {}
     waiting = [("", record, depth)]
     while waiting and len(found) < MAX_PATHS:
         prefix, value, depth = waiting.pop(0)
@@ -58,6 +62,8 @@ def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
             if child is None or len(found) >= MAX_PATHS:
                 continue
             found[path] = child
+            if "response" in fields_of(key) and _holds_texts_by_model(child):
+                found[f"{path}.*"] = list(child.values())
             if depth < MAX_DEPTH and isinstance(child, dict):
                 waiting.append((f"{path}.", child, depth + 1))
             elif depth < MAX_DEPTH and _is_list_of_objects(key, child):
@@ -68,7 +74,7 @@ def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
                     found[f"{path}.*.{inner}"] = [item.get(inner) for item in items]
             elif _is_single_text(child):
                 found[f"{path}.0.0"] = child[0][0]
-    return found
+    return found | several
 
 
 def keys_of(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -87,6 +93,16 @@ def _is_list_of_objects(key: str, value: Any) -> bool:
     )
 
 
+def _holds_texts_by_model(value: Any) -> bool:
+    """Return True for an object of several texts, none of which has the name of a field."""
+    return (
+        isinstance(value, dict)
+        and 1 < len(value) <= MAX_ITEMS
+        and all(isinstance(text, str) for text in value.values())
+        and not any(fields_of(name) for name in value)
+    )
+
+
 def _is_single_text(value: Any) -> bool:
     """Return True for a text in a list in a list, as of the only choice for the only request."""
     inner = value[0] if isinstance(value, list) and len(value) == 1 else None
@@ -99,8 +115,19 @@ def share(fits: Callable[[Any], bool], values: Sequence[Any]) -> float:
 
 
 def items_of(value: Any) -> list[Any]:
-    """Return the items of a list that is not a conversation: one value per sample; else the value alone."""
-    return value if isinstance(value, list) and value and not is_messages(value) else [value]
+    """Return the items of a list that is not a conversation: one value per sample; else the value alone.
+
+    A list may hold lists of texts or numbers, one for each of several settings.
+    """
+    if not isinstance(value, list) or not value or is_messages(value):
+        return [value]
+    if all(isinstance(item, list) and item and all(map(_is_scalar, item)) for item in value):
+        return [each for item in value for each in item]
+    return value
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, int, float))
 
 
 def is_text(value: Any) -> bool:

@@ -1,23 +1,37 @@
 """Chooses the key of each field: names (`aliases`) and values (`content`) decide together.
 
-A ground truth is not taken for the response while another key can be it. Data sets, and chats without
-rewards, are not rollouts.
+A ground truth is not taken for the response while another key can be it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import GRADES, SAMPLING, NameMatch, plain_name, read_name
-from rlpanel.sources.inference.episode_steps import answers_in
-from rlpanel.sources.inference.inference import LEAST, Guess
-from rlpanel.sources.inference.key_values import KeyValues, fields_of_keys, whole_texts
+from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name, read_name
+from rlpanel.sources.inference.column_values import (
+    LONG,
+    PROMPT_WORDS,
+    are_short,
+    counts_records,
+    is_extracted,
+    is_like_messages,
+    is_like_reward,
+    is_transcript,
+    item_count,
+    key_says_model,
+    written_values,
+)
+from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
+from rlpanel.sources.inference.field_conflicts import FieldConflicts
+from rlpanel.sources.inference.inference import Guess
+from rlpanel.sources.inference.key_values import KeyValues, whole_texts
+from rlpanel.sources.inference.known_fields import NONE, UNSURE, FieldCandidate
+from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 
 #: Least share of a key's values that fit a field.
 _LEAST_FIT = 0.7
@@ -27,56 +41,17 @@ _BY_PROMPT = 0.3
 _EQUAL = 0.03
 #: Confidence in a conversation, a list of responses, and a reward, that only their values show.
 _BY_CONTENT = {"messages": 0.7, "response": 0.6, "reward": 0.52}
-#: From this group of names on, a key is a response only beside a reward.
-_UNSURE = 3
 #: Loss of confidence for an id or a counter, and for texts of few characters.
 _UNLIKELY = 0.4
-#: Words of a key whose numbers are not rewards.
-_NOT_REWARDS = frozenset(
-    {"example", "sample", "attempt", "trial", "row", "line"}
-    | {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
-    | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
-    | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
-    | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
-)
-#: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
-_NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
-_NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)")
-_NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
 #: Longest prompt that is a group's name.
 _GROUP_CHARS = 128
-#: Fewest words of a prompt under the key of a group.
-_PROMPT_WORDS = 4
-#: Fewest responses to a prompt that only a policy's samples are.
-_SEVERAL = 4
 #: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
 _VERDICT, _OF_MODEL = 0.05, 0.3
-#: Fewest records in which a score that never changes is the task's, not the sample's.
-_CONSTANT = 3
 #: Keys under which a response may be an object, and a list of calls.
 _ACTIONS = re.compile(r"(?:^|[._])actions?$")
 _CALLS = re.compile(r"(?:^|[._])(?:result|response|output)s?$")
-#: Words of a key under which a model's text stands.
-_MODEL_WORDS = frozenset({"model", "llm", "prediction", "predictions", "pred", "generated", "sampled"})
-#: Words of a key whose text was taken out of a response.
-_EXTRACTED = frozenset({"prediction", "predictions", "pred", "parsed", "extracted", "norm"})
-#: Keys that only a text which a model wrote has beside it.
-_GENERATED = frozenset(
-    {"generator", "finish_reason", "stop_reason", "rollout_id", "sample_idx", "sample_index", "model_id"}
-    | {"model_name_or_path", "output_token_count", "completion_tokens", "output_tokens"}
-)
-#: Keys whose records are the turns of an episode.
-_EPISODES = ("episode", "episode_id", "trajectory_id", "traj_id")
-
-
-class _Candidate(NamedTuple):
-    guess: Guess
-    match: NameMatch
-
-
-_SURE, _NONE = NameMatch(1.0, 0, 0, ""), NameMatch(0.0, len(GRADES), 0, "")
 _Test = tuple[Callable[[Any], bool], str]
 _LISTS: _Test = (content.is_number_list, "lists of numbers")
 _LABELS: _Test = (content.is_label, "short texts or numbers")
@@ -99,28 +74,14 @@ _TESTS: dict[str, _Test] = {
 }
 
 
-class FieldChoice:
-    """Gives each field its key, one field after the other.
+class FieldChoice(FieldConflicts, RolloutEvidence):
+    """Gives each field its key, one field after the other; see `KnownFields` for the arguments."""
 
-    Parameters
-    ----------
-    columns : list of KeyValues
-    mapped : MappedAdapter or None
-        Fields and keys that the user named.
-    path : str
-        The file's path, whose name may say that it holds samples.
-    """
-
-    def __init__(self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "") -> None:
-        self._name = path.rpartition("/")[2].lower()
-        self._columns = {column.key: column for column in columns}
-        self._names = fields_of_keys(columns)
+    def __init__(
+        self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "", around: str = ""
+    ) -> None:
+        super().__init__(columns, mapped, path, around)
         self._whole = whole_texts(columns)
-        self._named = dict(mapped.keys) if mapped is not None else {}
-        self.taken = {
-            meaning: _Candidate(Guess(meaning, key, 1.0, "named by --map"), _SURE)
-            for meaning, key in self._named.items()
-        }
         by_meaning: dict[str, list[KeyValues]] = {}
         unnamed: list[KeyValues] = []
         for column in columns:
@@ -129,7 +90,6 @@ class FieldChoice:
                 by_meaning.setdefault(meaning, []).append(column)
             if not any(content.share(_TESTS[each][0], column.values) >= _LEAST_FIT for each in fields):
                 unnamed.append(column)
-        self._rewards = by_meaning.get("reward", [])
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
                 continue
@@ -138,7 +98,7 @@ class FieldChoice:
             # A conversation without an answer is a prompt.
             named = [
                 *by_meaning.get(meaning, ()),
-                *(by_meaning.get("messages", ()) if meaning == "prompt" else ()),
+                *(by_meaning.get("messages", ()) if meaning in ("prompt", "response") else ()),
             ]
             free = [column for column in named if self._is_free(meaning, column.key)]
             found = [self._candidate(meaning, column, test) for column in free]
@@ -148,6 +108,8 @@ class FieldChoice:
                 self._take_by_content(meaning, unnamed)
         self._take_group_as_prompt()
         self._group_by_prompt()
+        self._doubt_shared_reward()
+        self._doubt_equal_prompts()
 
     def likely_text(self) -> str:
         """Return the key with the longest texts that no field has, beside a reward; empty without one."""
@@ -167,9 +129,9 @@ class FieldChoice:
         column = self._columns.get(group.guess.key) if group is not None else None
         if column is None or "prompt" in self.taken or "messages" in self.taken:
             return
-        if all(isinstance(value, str) and len(value.split()) >= _PROMPT_WORDS for value in column.values):
+        if all(isinstance(value, str) and len(value.split()) >= PROMPT_WORDS for value in column.values):
             guess = Guess("prompt", column.key, _BY_PROMPT, "the group's name is a text")
-            self.taken["prompt"] = _Candidate(guess, _NONE)
+            self.taken["prompt"] = FieldCandidate(guess, NONE)
 
     def _group_by_prompt(self) -> None:
         """Let the prompt be the group's name, if no key names it and prompts are short and repeat."""
@@ -182,81 +144,26 @@ class FieldChoice:
         repeats = len(set(map(str, column.values))) < len(column.values)
         if (is_name and repeats) or (is_short and self._has_groups()):
             guess = Guess("group", column.key, _BY_PROMPT, "samples have the same prompt")
-            self.taken["group"] = _Candidate(guess, _NONE)
+            self.taken["group"] = FieldCandidate(guess, NONE)
 
-    @property
-    def has_final_answer(self) -> bool:
-        """True if a key with the word final holds the response, beside a sure reward."""
-        answer, reward = self.taken.get("response"), self.taken.get("reward")
-        is_final = answer is not None and "final" in plain_name(answer.guess.key).split("_")
-        return is_final and reward is not None and reward.match.group < _UNSURE
-
-    def are_rollouts(self) -> bool:
-        """Return True if the records are samples of a policy, not a data set or a chat."""
-        if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
-            return True  # the user says so
-        answer = self.taken.get("response") or self.taken.get("messages")
-        if answer is None or answer.guess.confidence < LEAST or self._are_spans():
-            return False
-        reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
-        is_sampled = "step" in self.taken or self._has_sampling_keys()
-        if "response" not in self.taken:
-            return (
-                reward is not None or self._is_choice() or _NAMED_TRAJECTORIES.search(self._name) is not None
-            )
-        group = answer.match.group
-        if reward is not None and reward.guess.confidence >= LEAST:
-            if group >= 2 and self._are_transitions(answer.guess.key):
-                return True
-            if group >= _UNSURE and reward.match.group >= _UNSURE:
-                return False  # `answer` and `grade` are as well a task's
-            # A name that other logs use as well needs a question beside it, or what only samples have.
-            if is_sampled and "group" in self.taken and reward.match.group < _UNSURE:
-                return True
-            if "ground_truth" in self.taken and (
-                reward.match.group == 0 or (group <= 1 and self._has_verdict())
-            ):
-                return True
-            asked = prompt is not None and prompt.match.group < 3
-            return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
-        is_named = _NAMED_SAMPLES.search(self._name) is not None
-        is_judged = "ground_truth" in self.taken and (
-            _says_model(answer.guess.key) or (prompt is not None and any(map(_says_model, self._columns)))
-        )
-        is_predicted = _NAMED_PREDICTIONS.search(self._name) is not None and prompt is not None
-        return (
-            (is_named and group < 2)
-            or is_judged
-            or (group < 2 and prompt is not None and (is_predicted or self._has_many_responses()))
-            or (is_sampled and group == _UNSURE and self._is_generated() and self._is_model_named())
-            or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
-        )
-
-    def _are_spans(self) -> bool:
-        """Return True for the spans of a trace: a sample is made of several."""
-        names = {plain_name(key) for key in self._columns if "." not in key}
-        return {"start_time", "end_time", "type"} <= names and "reward" not in self.taken
-
-    def _has_verdict(self) -> bool:
-        """Return True if the reward's name is one of those that hardly mean anything else."""
+    def _doubt_shared_reward(self) -> None:
+        """Say that several responses of a record have one reward: it may be that of all of them together."""
         reward = self.taken.get("reward")
-        return reward is not None and reward.match.group < _UNSURE
+        column = self._columns.get(reward.guess.key) if reward is not None else None
+        if column is None or not self._has_groups() or "*" in column.key:
+            return
+        if all(item_count(value) == 1 and not isinstance(value, list) for value in column.values):
+            self.doubts.append(f"{column.key} is one number for several responses")
 
-    def _has_many_responses(self) -> bool:
-        """Return True if each record holds so many responses to its prompt that a policy was sampled."""
-        answer = self.taken.get("response")
-        column = self._columns.get(answer.guess.key) if answer is not None else None
-        return column is not None and all(_item_count(value) >= _SEVERAL for value in column.values)
-
-    def _is_model_named(self) -> bool:
-        """Return True if each record names the model that wrote its text."""
-        names = {plain_name(key) for key in self._columns}
-        return not names.isdisjoint({"model_id", "model", "model_name", "model_name_or_path", "generator"})
-
-    def _are_transitions(self, key: str) -> bool:
-        """Return True for the steps of an environment: an action, and what was seen before or after it."""
-        seen = {"obs", "observation", "state", "next_obs", "next_observation", "next_state"}
-        return plain_name(key) == "action" and bool(seen & set(map(plain_name, self._columns)))
+    def _doubt_equal_prompts(self) -> None:
+        """Say that another key may as well hold the prompt."""
+        guess = self.taken["prompt"].guess if "prompt" in self.taken else None
+        if guess is None or guess.confidence >= GRADES[1] or guess.key not in self._columns:
+            return
+        close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
+        close = [key for key in close if self._differ(guess.key, key)]
+        if close:
+            self.doubts.append(f"the prompt may as well be {close[0]}")
 
     def equal_keys(self) -> tuple[str, ...]:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
@@ -268,8 +175,8 @@ class FieldChoice:
             guess = candidate.guess
             close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
             is_judged = "ground_truth" in self.taken  # what is compared with it is taken out of a response
-            if meaning == "response" and is_judged and not _is_extracted(guess.key):
-                close = [key for key in close if not _is_extracted(key)]
+            if meaning == "response" and is_judged and not is_extracted(guess.key):
+                close = [key for key in close if not is_extracted(key)]
             different = [key for key in close if self._differ(guess.key, key)]
             if different:
                 return guess.key, *different
@@ -288,24 +195,52 @@ class FieldChoice:
         is_sampled = self._has_sampling_keys() and self._is_generated() and self._is_model_named()
         if (
             answer is not None
-            and answer.match.group >= _UNSURE
+            and answer.match.group >= UNSURE
             and "reward" not in self.taken
             and not is_sampled
+            and not key_says_model(answer.guess.key)
+            and not self._is_text_of_model(answer.guess.key)
         ):
             del self.taken["response"]
 
-    def _take(self, found: list[_Candidate]) -> None:
+    def _take(self, found: list[FieldCandidate]) -> None:
+        if found[0].guess.meaning == "response":
+            found = [self._with_full_text(each) for each in found]
         found.sort(key=lambda each: (-each.guess.confidence, each.guess.key.count("."), each.match.rank))
         best, *others = found
         next_best = tuple((other.guess.key, round(other.guess.confidence, 2)) for other in others[:3])
         self.taken[best.guess.meaning] = best._replace(guess=replace(best.guess, others=next_best))
 
+    def _with_full_text(self, found: FieldCandidate) -> FieldCandidate:
+        """Return a short answer with the key of the model's longer text that holds it, if there is one."""
+        column = self._columns.get(found.guess.key)
+        if column is None or not key_says_model(column.key) or not are_short(column.values):
+            return found
+        for other in self._columns.values():
+            if (
+                other.key == column.key
+                or not key_says_model(other.key)
+                or len(other.values) != len(column.values)
+            ):
+                continue
+            pairs = zip(other.values, column.values, strict=True)
+            holds = [
+                isinstance(long, str) and len(long) > LONG and str(short) in long for long, short in pairs
+            ]
+            if sum(holds) >= _LEAST_FIT * len(holds):
+                reason = f"texts that hold those of {column.key}"
+                return found._replace(guess=replace(found.guess, key=other.key, reason=reason))
+        return found
+
     def _take_by_content(self, meaning: str, unnamed: list[KeyValues]) -> None:
         """Take the only key whose values are like the field's, if no field has its name."""
         if meaning == "reward" and not self._has_sure_answer():
-            return
+            unnamed = [column for column in unnamed if self._is_verdict(column)]
         test, what = _TESTS[meaning]
-        fits = {"reward": _is_like_reward, "response": self._has_rewards}.get(meaning, _is_like_messages)
+        fits = {
+            "reward": lambda column: is_like_reward(column) or self._is_verdict(column),
+            "response": self._has_rewards,
+        }.get(meaning, is_like_messages)
         found = [column for column in unnamed if fits(column) and content.share(test, column.values) == 1.0]
         found = [column for column in found if self._is_free(meaning, column.key)]
         if len(found) != 1:
@@ -313,29 +248,36 @@ class FieldChoice:
         reason = f"the only key with {what}"
         guess = Guess(meaning, found[0].key, _BY_CONTENT[meaning], reason)
         group = 0 if meaning == "response" else 3  # a list with a reward for each item holds nothing else
-        self.taken[meaning] = _Candidate(guess, NameMatch(guess.confidence, group, 0, ""))
+        self.taken[meaning] = FieldCandidate(guess, NameMatch(guess.confidence, group, 0, ""))
 
     def _has_rewards(self, column: KeyValues) -> bool:
         """Return True for lists of several texts, if a key with a reward's name has a number for each."""
-        counts = [*map(_item_count, column.values)]
+        counts = [*map(item_count, column.values)]
+        around = self._columns.get(column.key.rpartition(".")[0])
+        if around is not None and any(listed_steps(value) for value in around.values):
+            return False  # the thoughts of an episode
         return (
             ".*." not in column.key
             and max(counts) > 1
             and any(
-                [*map(_item_count, reward.values)] == counts
+                [*map(item_count, reward.values)] == counts
                 and content.share(content.is_reward, reward.values) == 1.0
                 for reward in self._rewards
             )
         )
 
-    def _has_sure_answer(self) -> bool:
-        answer = self.taken.get("response") or self.taken.get("messages")
-        return answer is not None and answer.match.group < 2
+    def _is_verdict(self, column: KeyValues) -> bool:
+        """Return True for truth values beside a response and a ground truth: whether they agree."""
+        are_truths = all(isinstance(value, bool) for value in column.values)
+        has_answer = not {"response", "messages"}.isdisjoint(self.taken)
+        return are_truths and "." not in column.key and has_answer and self._has_ground_truth()
 
-    def _candidate(self, meaning: str, column: KeyValues, test: _Test) -> _Candidate | None:
+    def _candidate(self, meaning: str, column: KeyValues, test: _Test) -> FieldCandidate | None:
         """Return the guess that a key holds a field; None if its name or its values are against it."""
-        match = self._names[column.key].get(meaning, _NONE)
-        if meaning == "prompt" and not match.confidence and _is_like_messages(column):
+        match = self._names[column.key].get(meaning, NONE)
+        if meaning == "response" and not match.confidence and is_transcript(column):
+            match = read_name("messages", column.key)._replace(group=2)
+        if meaning == "prompt" and not match.confidence and is_like_messages(column):
             match = read_name("messages", column.key)  # a conversation without an answer
         if not match.confidence or self._is_beside_messages(meaning, match):
             return None
@@ -343,175 +285,28 @@ class FieldChoice:
         values = column.values
         if meaning == "messages":
             values = [answers_in(column.key, value) or value for value in values]
+        elif ".*." in column.key and _TESTS[meaning] in (_LISTS, _TESTS["response_token_ids"]):
+            values = [item for value in values for item in value]  # a list for each sample, not a number
         elif meaning == "response" and _ACTIONS.search(plain_name(column.key)):
             fits = content.is_action
         elif meaning == "response" and _CALLS.search(plain_name(column.key)):
             fits = content.is_answer
-        fit = content.share(fits, values)
+        fit = content.share(fits, written_values(values) if meaning == "response" else values)
         if fit < _LEAST_FIT or not self._suits(meaning, column, match):
             return None
         confidence = match.confidence - 0.5 * (1.0 - fit) - 0.1 * (1.0 - column.present)
-        confidence -= _UNLIKELY if meaning == "reward" and match.group > 1 and _counts(column) else 0.0
+        confidence -= _UNLIKELY if meaning == "reward" and match.group > 1 and counts_records(column) else 0.0
+        confidence -= (
+            _UNLIKELY if meaning == "reward" and match.group > 0 and self._is_refuted(column) else 0.0
+        )
         if meaning == "reward" and match.group > 0:
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
-            confidence += _OF_MODEL if _says_model(column.key) else 0.0
+            is_of_model = not {"model", "llm"}.isdisjoint(plain_name(column.key).split("_"))
+            confidence += _OF_MODEL if is_of_model else 0.0
+        if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():
+            confidence -= _OF_MODEL  # SQL, most likely
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not
             confidence = max(confidence, _BY_CONTENT[meaning])
         reason = f"{100 * fit * column.present:.0f} % of the records are {what}"
         reason += f" (named so by {match.source})" if match.source else ""
-        return _Candidate(Guess(meaning, column.key, round(max(confidence, 0.0), 2), reason), match)
-
-    def _is_beside_messages(self, meaning: str, match: NameMatch) -> bool:
-        """Return True for a text that the conversation holds anyway; only sure names count beside it."""
-        is_sure = match.confidence >= GRADES[0]
-        if "messages" not in self.taken or meaning not in ("prompt", "response"):
-            return False
-        return not is_sure and not (meaning == "prompt" and self._has_steps())
-
-    def _has_steps(self) -> bool:
-        """Return True if the conversation is made of an episode's steps, which do not hold the task."""
-        key = self.taken["messages"].guess.key
-        column = self._columns.get(key)
-        return column is not None and answers_in(key, column.values[0]) is not None
-
-    def _suits(self, meaning: str, column: KeyValues, match: NameMatch) -> bool:
-        """Return True unless a key's values contradict those of the fields found before."""
-        outer = column.key.partition(".*.")[0] if ".*." in column.key else ""
-        if outer and not self._is_of_samples(meaning, outer):
-            return meaning == "reward" and self._has_groups() and self._is_one_per_response(column)
-        if meaning == "prompt":
-            return not plain_name(column.key).rpartition(".")[2].startswith("system")
-        if meaning == "response":
-            if self._is_column_of_steps(column):
-                return False
-            return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
-        if meaning == "reward":
-            return self._is_one_per_response(column) and not (match.group > 0 and _is_full_score(column))
-        if meaning == "step":
-            return not self._counts_turns(column) and not self._counts_attempts(column)
-        if meaning == "group":
-            values = list(map(str, column.values))
-            if match.group > 1:  # `id` names what is asked only if a record holds several samples
-                return self._has_groups()
-            return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
-        return True
-
-    def _is_column_of_steps(self, column: KeyValues) -> bool:
-        """Return True for the actions of an episode, a list beside one of what was observed: not samples."""
-        outer, dot, name = column.key.rpartition(".")
-        is_list = any(isinstance(value, list) for value in column.values)
-        if plain_name(name) != "actions" or not is_list:
-            return False
-        return any(
-            isinstance(value, list)
-            for seen in ("observations", "states", "obs")
-            if (beside := self._columns.get(f"{outer}{dot}{seen}")) is not None
-            for value in beside.values
-        )
-
-    def _is_of_samples(self, meaning: str, outer: str) -> bool:
-        """Return True if the objects of a list are the samples of a record."""
-        if meaning in ("response", "messages"):
-            return plain_name(outer).rpartition(".")[2] in content.SAMPLE_LISTS
-        answer = self.taken.get("response") or self.taken.get("messages")
-        return answer is not None and answer.guess.key.startswith(f"{outer}.*.")
-
-    def _is_one_per_response(self, column: KeyValues) -> bool:
-        """Return True if a record has as many values as responses."""
-        answer = self.taken.get("response") or self.taken.get("messages")
-        lengths = {len(content.items_of(value)) for value in column.values}
-        if answer is None or lengths == {1} or answer.guess.key not in self._columns:
-            return lengths == {1}
-        responses = self._columns[answer.guess.key].values
-        return [*map(_item_count, column.values)] == [*map(_item_count, responses)]
-
-    def _has_groups(self) -> bool:
-        """Return True if a record holds several responses."""
-        answer = self.taken.get("response") or self.taken.get("messages")
-        column = self._columns.get(answer.guess.key) if answer is not None else None
-        return column is not None and any(_item_count(value) > 1 for value in column.values)
-
-    def _counts_turns(self, column: KeyValues) -> bool:
-        """Return True if a number rises by one within each episode: it is the turn, not the update."""
-        episodes = next((self._columns[key].values for key in _EPISODES if key in self._columns), None)
-        if episodes is None or len(episodes) != len(column.values):
-            return False
-        both = zip(map(str, episodes), column.values, strict=True)
-        runs = [[turn for _, turn in run] for _, run in groupby(both, key=lambda pair: pair[0])]
-        return any(len(run) > 1 for run in runs) and all(
-            all(
-                content.as_number(after) == (content.as_number(before) or 0.0) + 1
-                for before, after in pairwise(run)
-            )
-            for run in runs
-        )
-
-    def _counts_attempts(self, column: KeyValues) -> bool:
-        """Return True if an epoch counts attempts at a task: it goes back, or is Inspect's."""
-        outer, _, name = column.key.rpartition(".")
-        if plain_name(name) != "epoch":
-            return False
-        numbers = [content.as_number(value) or 0.0 for value in column.values]
-        beside = {key.rpartition(".")[2] for key in self._columns if key.rpartition(".")[0] == outer}
-        return {"target", "scores"} <= beside or any(after < before for before, after in pairwise(numbers))
-
-    def _differ(self, key: str, other: str) -> bool:
-        return self._columns[key].values != self._columns[other].values
-
-    def _has_sampling_keys(self) -> bool:
-        lists = {"logprobs", "response_token_ids", "response_tokens"} & self.taken.keys()
-        names = map(plain_name, self._columns)
-        return bool(lists) or any(_is_or_ends(name, SAMPLING) for name in names)
-
-    def _is_generated(self) -> bool:
-        """Return True if something says that a model wrote the texts."""
-        names = {plain_name(key) for key in self._columns}
-        named = any(_is_or_ends(name, _GENERATED) for name in names)
-        return "step" in self.taken or "logprobs" in self.taken or named or self._is_choice()
-
-    def _is_choice(self) -> bool:
-        """Return True if the answer is one of an API's choices."""
-        answer = self.taken.get("response") or self.taken.get("messages")
-        return answer is not None and "choices." in answer.guess.key
-
-
-def _is_or_ends(name: str, names: Collection[str]) -> bool:
-    words = name.rpartition(".")[2].split("_")
-    return name in names or any("_".join(words[at:]) in names for at in range(1, len(words) - 1))
-
-
-def _is_extracted(key: str) -> bool:
-    """Return True if a key says that its text was taken out of a response."""
-    return not _EXTRACTED.isdisjoint(plain_name(key).replace(".", "_").split("_"))
-
-
-def _says_model(key: str) -> bool:
-    """Return True if a key says that a model wrote the text under it."""
-    return not _MODEL_WORDS.isdisjoint(plain_name(key).replace(".", "_").split("_"))
-
-
-def _item_count(value: Any) -> int:
-    return len(content.items_of(value))
-
-
-def _counts(column: KeyValues) -> bool:
-    numbers = [content.as_number(value) for value in column.values]
-    return content.is_counter([number for number in numbers if number is not None])
-
-
-def _is_full_score(column: KeyValues) -> bool:
-    """Return True for a score above one that is the same in all records: the most that the task gives."""
-    numbers = {number for value in column.values for number in content.numbers_of(value)}
-    return len(column.values) >= _CONSTANT and len(numbers) == 1 and numbers.pop() > 1
-
-
-def _is_like_reward(column: KeyValues) -> bool:
-    """Return True for differing small numbers under a key that does not name an id, a length or a time."""
-    words = set(plain_name(column.key).replace(".", "_").split("_"))
-    numbers = [number for value in column.values for number in content.numbers_of(value)]
-    is_small = all(abs(number) <= 100 for number in numbers) and len(set(numbers)) > 1
-    return is_small and "." not in column.key and not words & _NOT_REWARDS and not content.is_counter(numbers)
-
-
-def _is_like_messages(column: KeyValues) -> bool:
-    return content.share(content.is_conversation, column.values) == 1.0
+        return FieldCandidate(Guess(meaning, column.key, round(max(confidence, 0.0), 2), reason), match)

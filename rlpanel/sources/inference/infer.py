@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, objects_at
+from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id
 from rlpanel.sources.inference import content
+from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.field_choice import FieldChoice
 from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
+from rlpanel.sources.inference.rollout_evidence import says_model, says_samples
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 
 #: Records that are looked at.
 SAMPLE = 20
+#: Fewest words of a sentence.
+_WORDS = 3
+#: Keys of a document below which samples are searched.
+_MOST_PARTS = 64
+#: Records of a document that are looked at, and the keys around them.
+_IN_DOCUMENT, _MOST_NAMES, _MOST_CHARS = 100, 8, 400
+#: Keys of texts by id that other programs write as well.
+_TEXTS_BY_ID = frozenset({"outputs", "responses", "predictions", "output", "answers", "preds"})
+#: Most objects below one another, and most of them that are looked at.
+_MOST_LEVELS, _MOST_OBJECTS = 4, 200_000
 #: The order in which guesses are shown; the others follow.
 _FIRST = ("prompt", "response", "messages", "reward")
 
@@ -25,6 +39,8 @@ def infer(
     mapped: MappedAdapter | None = None,
     *,
     is_one: bool = False,
+    around: str = "",
+    most: int = SAMPLE,
 ) -> Inference:
     """Infer the fields of the records of a file; the same arguments give the same result.
 
@@ -38,14 +54,18 @@ def infer(
         What the user says about the keys; the rest is inferred.
     is_one : bool
         Whether the file is one record.
+    around : str
+        Keys around the records in their document.
+    most : int
+        Records that are looked at, in equal distances.
     """
     records = [listed_columns(record) for record in records]
-    sample = [content.values_by_path(record) for record in records[:SAMPLE]]
+    sample = [content.values_by_path(record) for record in records[:: max(1, len(records) // most)][:most]]
     columns = read_key_values(sample)
-    found = FieldChoice(columns, mapped, path)
+    found = FieldChoice(columns, mapped, path, around)
     if any(".*." in candidate.guess.key for candidate in found.taken.values()):
         # Attempts inside of a record are not samples if the record has its own final answer and its verdict.
-        whole = FieldChoice([column for column in columns if ".*." not in column.key], mapped, path)
+        whole = FieldChoice([column for column in columns if ".*." not in column.key], mapped, path, around)
         found = whole if whole.has_final_answer else found
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
@@ -64,6 +84,7 @@ def infer(
         likely="" if {"response", "messages"} & guesses.keys() else found.likely_text(),
         top_keys=tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record)),
         is_one=is_one,
+        doubts=tuple(found.doubts),
     )
 
 
@@ -72,34 +93,84 @@ def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | N
 
     The keys begin with the path to the samples, in which ``*`` stands for each value.
     """
+    if (by_id := _infer_by_id(document, path)) is not None:
+        return by_id
     for prefix in _paths_to_objects(document):
-        objects = list(objects_at(document, prefix))
-        found = infer(objects, path)
+        objects, around = list(objects_at(document, prefix)), " ".join(list(document)[:_MOST_NAMES])
+        found = infer(objects, path, around=around[:_MOST_CHARS], most=_IN_DOCUMENT)
         if len(objects) > 1 and found.is_run:
-            guesses = [replace(each, key=f"{prefix}.{each.key}") for each in found.guesses]
-            return replace(found, guesses=tuple(guesses), of_objects=True, top_keys=tuple(document))
+            return _below(found, prefix, document)
     return None
+
+
+def _infer_by_id(document: Mapping[str, Any], path: str) -> Inference | None:
+    """Infer the fields of texts by id, if their key or the file's name says that a policy wrote them."""
+    arranged = arrange_by_id(document) if listed_columns(document) is document else None
+    if arranged is None or not _are_ids([record.get("id", "") for record in arranged[BY_ID]]):
+        return None
+    found = infer(arranged[BY_ID], path, most=_IN_DOCUMENT)
+    answer = found.keys.get("response", "")
+    is_written = says_model(path, document) and _are_sentences(arranged[BY_ID], answer)
+    said = is_written or _says_samples(answer, arranged[BY_ID])
+    if not found.is_run and (not answer or found.equal or not said):
+        return None
+    return replace(_below(found, f"{BY_ID}.*", document), is_run=True)
+
+
+def _says_samples(key: str, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if a key says that a policy wrote the texts; ``outputs`` does beside numbered ids."""
+    numbered = sum(str(record.get("id", ""))[-1:].isdecimal() for record in records)
+    return says_samples(key) or (key in _TEXTS_BY_ID and numbered == len(records))
+
+
+def _are_sentences(records: Sequence[Mapping[str, Any]], key: str) -> bool:
+    """Return True if half of the texts have several words: figures by name have none."""
+    texts = [" ".join(map(str, content.items_of(record.get(key, "")))) for record in records]
+    return 2 * sum(len(text.split()) >= _WORDS for text in texts) >= len(texts)
+
+
+def _are_ids(names: Sequence[str]) -> bool:
+    """Return True if most names are ids, not keys: they have a number, a slash or several words."""
+    counted = sum(not name or any(each in "/ " or each.isdigit() for each in name) for name in names)
+    return 2 * counted > len(names) and not any(fields_of(name) for name in names[:SAMPLE] if name)
+
+
+def _below(found: Inference, prefix: str, document: Mapping[str, Any]) -> Inference:
+    """Return an inference whose keys begin with the path to the samples in a document."""
+    guesses = tuple(replace(each, key=f"{prefix}.{each.key}") for each in found.guesses)
+    return replace(found, guesses=guesses, of_objects=True, top_keys=tuple(document))
 
 
 def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths to objects that are alike, below the document itself and below each of its keys."""
-    around = {"": document, **{f"{key}.": value for key, value in document.items() if "." not in key}}
+    named = dict(islice(document.items(), _MOST_PARTS))  # a document with more keys holds its samples by id
+    around = {"": document, **{f"{key}.": value for key, value in named.items() if "." not in key}}
     for prefix, value in around.items():
-        if prefix and any(other is not value and _hold_the_same(other, value) for other in document.values()):
+        if prefix and any(other is not value and _hold_the_same(other, value) for other in named.values()):
             continue  # it would be a part of the samples
         if not isinstance(value, dict) or not value:
             continue
         children = list(value.values())
         if _are_alike(children):
-            named = [key for key in children[0] if all(_are_alike(each.get(key)) for each in children)]
+            lists = [key for key in children[0] if all(_are_alike(each.get(key)) for each in children)]
             yield f"{prefix}*"
-            yield from (f"{prefix}*.{key}.*" for key in named)
+            yield from (f"{prefix}*.{key}.*" for key in lists)
         elif all(isinstance(each, list) and _are_alike(each) for each in children):
             yield f"{prefix}*.*"
-        elif all(isinstance(each, dict) and _are_alike(list(each.values())) for each in children):
-            inner = [item for each in children for item in each.values()]
-            if _are_alike(inner):  # objects by model and by task
-                yield f"{prefix}*.*"
+        if not prefix:
+            yield from _paths_below(f"{prefix}*", children)
+
+
+def _paths_below(prefix: str, values: list[Any]) -> Iterator[str]:
+    """Yield the path to objects by model, by data set and by task: objects that are alike below others."""
+    for _ in range(_MOST_LEVELS):
+        objects = [each for each in values if isinstance(each, dict)]
+        values = [item for each in objects for item in each.values() if isinstance(item, (dict, list))]
+        prefix += ".*"
+        if not objects or not values or len(values) > _MOST_OBJECTS:
+            return
+        if _are_alike(values):
+            yield prefix
 
 
 def _hold_the_same(value: Any, other: Any) -> bool:

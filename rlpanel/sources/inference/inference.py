@@ -22,6 +22,7 @@ from rlpanel.sources.records.record_types import Adapter
 DECISIVE = ("messages", "response", "reward")
 #: Least confidence in a decisive field with which a file is opened.
 LEAST = 0.5
+UNEQUAL = "has several texts, but not one for each response"
 NO_STEP = "no step: all samples are step 0"
 
 
@@ -82,6 +83,8 @@ class Inference:
         Keys of the records, in their order.
     is_one : bool
         Whether the file is one sample: then a number in its name may count samples.
+    doubts : tuple of str
+        Sentences on keys that have a field's name and not its values.
     """
 
     guesses: tuple[Guess, ...]
@@ -94,6 +97,7 @@ class Inference:
     likely: str = ""
     top_keys: tuple[str, ...] = ()
     is_one: bool = False
+    doubts: tuple[str, ...] = ()
 
     @property
     def keys(self) -> dict[str, str]:
@@ -131,6 +135,8 @@ class Inference:
             return f"two readings are about equal: {' or '.join(self.equal_keys)}"
         if "response" in self.missing:
             return "no key holds a response"
+        if unequal := [doubt for doubt in self.doubts if doubt.endswith(UNEQUAL)]:
+            return unequal[0]
         if "reward" in self.missing:
             return "no reward, and nothing shows that a policy wrote the texts"
         return "the names of the keys do not show that these are rollouts"
@@ -143,7 +149,7 @@ class Inference:
         """Return what was guessed, in one sentence: ``fields were guessed: response ← completion``."""
         pairs = [f"{name} ← {key}" for name, key in self.renamed]
         said = f"fields were guessed: {', '.join(pairs)}" if pairs else ""
-        return "; ".join(filter(None, (said, NO_STEP if "step" in self.missing else "")))
+        return "; ".join(filter(None, (said, *self.doubts, NO_STEP if "step" in self.missing else "")))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.discovery.format_detection import VERSIONS, lacking_key
+from rlpanel.sources.discovery.known_formats import VERSIONS, lacking_key
 from rlpanel.store.index.run_index import RunIndex
 
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"

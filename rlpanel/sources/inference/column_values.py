@@ -1,0 +1,97 @@
+"""Tests of the key and the values of one column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.aliases import plain_name
+from rlpanel.sources.inference.key_values import KeyValues
+
+#: Words of a key whose numbers are not rewards.
+_NOT_REWARDS = frozenset(
+    {"example", "sample", "attempt", "trial", "row", "line"}
+    | {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
+    | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
+    | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
+    | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
+)
+#: Fewest words of a prompt under the key of a group.
+PROMPT_WORDS = 4
+#: Length of a text that is more than an answer which was taken out of it.
+LONG = 80
+#: Words of a key under which a model's text stands.
+_MODEL_WORDS = frozenset(
+    {"model", "llm", "prediction", "predictions", "pred", "predicted", "generate", "generated", "sampled"}
+)
+#: Words of a key whose text was taken out of a response.
+_EXTRACTED = frozenset({"prediction", "predictions", "pred", "parsed", "extracted", "norm"})
+
+
+def is_or_ends(name: str, names: Collection[str]) -> bool:
+    """Return True if a key, or the end of its last part, is one of the names."""
+    words = name.rpartition(".")[2].split("_")
+    return name in names or any("_".join(words[at:]) in names for at in range(1, len(words) - 1))
+
+
+def is_extracted(key: str) -> bool:
+    """Return True if a key says that its text was taken out of a response."""
+    return not _EXTRACTED.isdisjoint(plain_name(key).replace(".", "_").split("_"))
+
+
+def key_says_model(key: str) -> bool:
+    """Return True if a key says that a model wrote the text under it."""
+    return not _MODEL_WORDS.isdisjoint(plain_name(key).replace(".", "_").split("_"))
+
+
+def is_beside(key: str, other: str) -> bool:
+    """Return True for two keys of the same object inside of a record."""
+    return "." in key and key.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+def written_values(values: list[Any]) -> list[Any]:
+    """Return the values without blank texts, if a third of them are not blank: a response may be blank."""
+    written = [value for value in values if not (isinstance(value, str) and not value.strip())]
+    return written if 3 * len(written) >= len(values) else values
+
+
+def are_short(values: list[Any]) -> bool:
+    """Return True for numbers and short texts, as they are taken out of a response."""
+    return all(isinstance(value, (str, int, float)) and len(str(value)) <= LONG // 2 for value in values)
+
+
+def item_count(value: Any) -> int:
+    """Return the number of samples that a value belongs to."""
+    return len(content.items_of(value))
+
+
+def counts_records(column: KeyValues) -> bool:
+    """Return True for a number that rises by one from record to record."""
+    numbers = [content.as_number(value) for value in column.values]
+    return content.is_counter([number for number in numbers if number is not None])
+
+
+def is_like_reward(column: KeyValues) -> bool:
+    """Return True for differing small numbers under a key that does not name an id, a length or a time."""
+    words = set(plain_name(column.key).replace(".", "_").split("_"))
+    numbers = [number for value in column.values for number in content.numbers_of(value)]
+    kinds = set(numbers)
+    is_small = all(abs(number) <= 100 for number in numbers) and len(kinds) > 1
+    if all(isinstance(value, bool) for value in column.values):
+        words.discard("level")
+    if len(kinds) > 2 and all(number >= 0 and number.is_integer() for number in kinds):
+        return False  # the number of a choice or a class
+    return is_small and "." not in column.key and not words & _NOT_REWARDS and not content.is_counter(numbers)
+
+
+def is_transcript(column: KeyValues) -> bool:
+    """Return True for texts under a conversation's name, which are not messages: the response."""
+    return all(isinstance(value, str) and len(value.split()) >= PROMPT_WORDS for value in column.values) and (
+        not is_like_messages(column)
+    )
+
+
+def is_like_messages(column: KeyValues) -> bool:
+    """Return True if all values are conversations."""
+    return content.share(content.is_conversation, column.values) == 1.0

@@ -1,0 +1,119 @@
+"""The fields that have a key so far, and questions about them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.aliases import GRADES, SAMPLING, NameMatch, plain_name
+from rlpanel.sources.inference.column_values import is_or_ends, item_count
+from rlpanel.sources.inference.episode_steps import answers_in
+from rlpanel.sources.inference.inference import Guess
+from rlpanel.sources.inference.key_values import KeyValues, fields_of_keys
+
+#: From this group of names on, a key is a response only beside a reward.
+UNSURE = 3
+#: Keys that only a text which a model wrote has beside it.
+_GENERATED = frozenset(
+    {"generator", "finish_reason", "stop_reason", "rollout_id", "sample_idx", "sample_index", "model_id"}
+    | {"reviewer_id"}
+    | {"model_name_or_path", "output_token_count", "completion_tokens", "output_tokens"}
+)
+SURE, NONE = NameMatch(1.0, 0, 0, ""), NameMatch(0.0, len(GRADES), 0, "")
+
+
+class FieldCandidate(NamedTuple):
+    """A guess, and how well the name of its key fits."""
+
+    guess: Guess
+    match: NameMatch
+
+
+class KnownFields:
+    """The keys that fields have so far, with all columns of the records.
+
+    Parameters
+    ----------
+    columns : list of KeyValues
+    mapped : MappedAdapter or None
+        Fields and keys that the user named.
+    path : str
+        The file's path, whose name may say that it holds samples.
+    around : str
+        Keys around the records in their document, which may name models.
+
+    Attributes
+    ----------
+    taken : dict
+        Field → its key.
+    doubts : list of str
+        Sentences on keys that have a field's name and not its values.
+    """
+
+    def __init__(
+        self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "", around: str = ""
+    ) -> None:
+        self._name = f"{around} {path.rpartition('/')[2]}".lower()
+        self.doubts: list[str] = []
+        self._columns = {column.key: column for column in columns}
+        self._names = fields_of_keys(columns)
+        self._named = dict(mapped.keys) if mapped is not None else {}
+        self._rewards = [column for column in columns if "reward" in self._names[column.key]]
+        self.taken = {
+            meaning: FieldCandidate(Guess(meaning, key, 1.0, "named by --map"), SURE)
+            for meaning, key in self._named.items()
+        }
+
+    def _differ(self, key: str, other: str) -> bool:
+        one, two = (
+            [content.items_of(value) for value in self._columns[each].values] for each in (key, other)
+        )
+        return one != two
+
+    def _has_sampling_keys(self) -> bool:
+        lists = {"logprobs", "response_token_ids", "response_tokens"} & self.taken.keys()
+        names = map(plain_name, self._columns)
+        return bool(lists) or any(is_or_ends(name, SAMPLING) for name in names)
+
+    def _is_generated(self) -> bool:
+        """Return True if something says that a model wrote the texts."""
+        names = {plain_name(key) for key in self._columns}
+        named = any(is_or_ends(name, _GENERATED) for name in names)
+        return "step" in self.taken or "logprobs" in self.taken or named or self._is_choice()
+
+    def _is_choice(self) -> bool:
+        """Return True if the answer is one of an API's choices."""
+        answer = self.taken.get("response") or self.taken.get("messages")
+        return answer is not None and "choices." in answer.guess.key
+
+    def _is_model_named(self) -> bool:
+        """Return True if each record names the model that wrote its text."""
+        names = {plain_name(key) for key in self._columns}
+        return not names.isdisjoint(
+            {"model_id", "model", "model_name", "model_name_or_path", "generator", "reviewer_id"}
+        )
+
+    def _has_groups(self) -> bool:
+        """Return True if a record holds several responses."""
+        answer = self.taken.get("response") or self.taken.get("messages")
+        column = self._columns.get(answer.guess.key) if answer is not None else None
+        return column is not None and any(item_count(value) > 1 for value in column.values)
+
+    def _has_ground_truth(self) -> bool:
+        """Return True if a key has the name of a ground truth, whatever field takes it."""
+        return any("ground_truth" in fields for fields in self._names.values())
+
+    def _has_sure_answer(self) -> bool:
+        answer = self.taken.get("response") or self.taken.get("messages")
+        return answer is not None and answer.match.group < 2
+
+    def _has_steps(self) -> bool:
+        """Return True if the conversation is made of an episode's steps, which do not hold the task."""
+        key = self.taken["messages"].guess.key
+        column = self._columns.get(key)
+        return column is not None and answers_in(key, column.values[0]) is not None
+
+    def _asks_otherwise(self) -> bool:
+        """Return True if another key has the word question in its name."""
+        return any("question" in plain_name(key).split("_") for key in self._columns)

@@ -1,0 +1,158 @@
+"""Evidence that a policy wrote the records: data sets, and chats without rewards, are not rollouts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.aliases import plain_name
+from rlpanel.sources.inference.column_values import is_beside, item_count, key_says_model
+from rlpanel.sources.inference.inference import LEAST, UNEQUAL
+from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
+
+#: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
+_NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
+_NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
+_NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
+#: Names of files that are called like a model that wrote them.
+_NAMED_MODEL = re.compile(
+    r"(?:gpt-?\d[a-z]?|gpt-?j|davinci|claude|gemini|gemma|palm|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
+    r"|chatgpt|chatglm|glm-?\d|baichuan|internlm|phi-?\d|mpt|bloom|codegen|starcoder|wizard|flan|t5|opt|olmo|yi|cohere"
+    r"|command-r|redpajama|pythia|o[134]-(?:mini|preview))(?![a-z])|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"
+)
+#: Fewest responses to a prompt that only a policy's samples are.
+_SEVERAL = 4
+
+
+class RolloutEvidence(KnownFields):
+    """Decides from the fields and the names around them whether a policy wrote the records."""
+
+    def are_rollouts(self) -> bool:
+        """Return True if the records are samples of a policy, not a data set or a chat."""
+        if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
+            return True  # the user says so
+        answer = self.taken.get("response") or self.taken.get("messages")
+        if answer is None or answer.guess.confidence < LEAST or self._are_spans():
+            return False
+        if "prompt" not in self.taken and any(doubt.endswith(UNEQUAL) for doubt in self.doubts):
+            return False
+        reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
+        is_sampled = "step" in self.taken or self._has_sampling_keys()
+        if "response" not in self.taken:
+            is_logged = "ground_truth" in self.taken and self._repeats_answer(answer.guess.key)
+            is_named = _NAMED_TRAJECTORIES.search(self._name) is not None
+            return reward is not None or self._is_choice() or is_named or is_logged
+        group = answer.match.group
+        if reward is not None and reward.guess.confidence >= LEAST:
+            if group >= 2 and self._are_transitions(answer.guess.key):
+                return True
+            if group >= UNSURE and reward.match.group >= UNSURE:
+                return False  # `answer` and `grade` are as well a task's
+            # A name that other logs use as well needs a question beside it, or what only samples have.
+            if is_sampled and "group" in self.taken and reward.match.group < UNSURE:
+                return True
+            if "ground_truth" in self.taken and (
+                reward.match.group == 0 or (group <= 1 and self._has_verdict())
+            ):
+                return True
+            if _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
+                return True
+            asked = prompt is not None and prompt.match.group < 3
+            if (
+                group < 2
+                and key_says_model(answer.guess.key)
+                and is_beside(answer.guess.key, reward.guess.key)
+            ):
+                return True
+            return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
+        is_named = _NAMED_SAMPLES.search(self._name) is not None
+        is_of_model = _NAMED_MODEL.search(self._name) is not None
+        is_judged = "ground_truth" in self.taken and (
+            key_says_model(answer.guess.key)
+            or (prompt is not None and any(map(key_says_model, self._columns)))
+        )
+        is_several = any(column.records > 1 for column in self._columns.values())
+        is_named_so = is_of_model or self._is_model_named()
+        if group == 0 and ((self._is_choice() and is_several) or (prompt is not None and is_named_so)):
+            return True
+        if (prompt is not None and key_says_model(answer.guess.key)) or self._is_text_of_model(
+            answer.guess.key
+        ):
+            return True
+        if (
+            prompt is not None
+            and group < 2
+            and "*" in answer.guess.key.rpartition(".")[2]
+            and self._has_groups()
+        ):
+            return True  # numbered responses to a prompt
+        is_predicted = _NAMED_PREDICTIONS.search(self._name) is not None and (
+            prompt is not None or "ground_truth" in self.taken
+        )
+        is_many = self._has_many_responses()
+        return (
+            (is_named and group < 2)
+            or is_judged
+            or (group < 2 and is_many and "group" in self.taken and key_says_model(answer.guess.key))
+            or (group < 2 and (is_predicted or (prompt is not None and is_many)))
+            or (is_sampled and group == UNSURE and self._is_generated() and self._is_model_named())
+            or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
+        )
+
+    def _repeats_answer(self, key: str) -> bool:
+        """Return True if a key of a response holds the last message of a conversation again."""
+        talks = self._columns[key].values if key in self._columns else []
+        last = [(content.read_conversation(talk) or [{}])[-1].get("content") for talk in talks]
+        named = [self._columns[each] for each, fields in self._names.items() if "response" in fields]
+        return any(last and column.values == last for column in named)
+
+    def _are_spans(self) -> bool:
+        """Return True for the spans of a trace: a sample is made of several."""
+        names = {plain_name(key) for key in self._columns if "." not in key}
+        return {"start_time", "end_time", "type"} <= names and "reward" not in self.taken
+
+    def _is_text_of_model(self, key: str) -> bool:
+        """Return True for a text beside the id of its question, in a file that is called like a model."""
+        beside = {plain_name(each) for each in self._columns}
+        is_named = _NAMED_MODEL.search(self._name) is not None
+        return is_named and plain_name(key) == "text" and "question_id" in beside
+
+    def _has_verdict(self) -> bool:
+        """Return True if the reward's name is one of those that hardly mean anything else."""
+        reward = self.taken.get("reward")
+        return reward is not None and reward.match.group < UNSURE
+
+    def _has_many_responses(self) -> bool:
+        """Return True if each record holds so many responses to its prompt that a policy was sampled."""
+        answer = self.taken.get("response")
+        column = self._columns.get(answer.guess.key) if answer is not None else None
+        prompt = self.taken.get("prompt")
+        asked = self._columns.get(prompt.guess.key) if prompt is not None else None
+        if asked is not None and any(item_count(value) > 1 for value in asked.values):
+            return False  # each has a prompt of its own
+        return column is not None and all(item_count(value) >= _SEVERAL for value in column.values)
+
+    def _are_transitions(self, key: str) -> bool:
+        """Return True for the steps of an environment: an action, and what was seen before or after it."""
+        seen = {"obs", "observation", "state", "next_obs", "next_observation", "next_state"}
+        return plain_name(key) == "action" and bool(seen & set(map(plain_name, self._columns)))
+
+    @property
+    def has_final_answer(self) -> bool:
+        """True if a key with the word final holds the response, beside a sure reward."""
+        answer, reward = self.taken.get("response"), self.taken.get("reward")
+        is_final = answer is not None and "final" in plain_name(answer.guess.key).split("_")
+        return is_final and reward is not None and reward.match.group < UNSURE
+
+
+def says_samples(name: str) -> bool:
+    """Return True if a key or a file's name says that a policy wrote what it holds."""
+    return _NAMED_SAMPLES.search(plain_name(name)) is not None
+
+
+def says_model(path: str, keys: Collection[str]) -> bool:
+    """Return True if a file is called like a model, or most of several keys are."""
+    named = sum(_NAMED_MODEL.search(key.lower()) is not None for key in keys)
+    is_file = _NAMED_MODEL.search(path.rpartition("/")[2].lower()) is not None
+    return is_file or (len(keys) > 1 and 2 * named >= len(keys))
