@@ -131,7 +131,7 @@ def bisect_run(
 def _goal(context: RuleContext, streams: Sequence[Stream], target: str) -> Stream:
     """Return the stream of the target."""
     for each in streams:
-        if each.signal is not None and each.signal.name == target and not each.place:
+        if each.signal is not None and each.signal.column == target and not each.place:
             return each
     values = context.series(target)
     if values is None:
