@@ -109,7 +109,7 @@ class Link:
             return f"{percent(self.before)} → {percent(self.after)}"
         relative = ""
         if self.before > 0 and self.after > 0 and self.name != "reward":
-            relative = f" ({self.after / self.before - 1:+.0%})"
+            relative = f" ({self.after / self.before - 1:+,.0%})"
         return f"{number(self.before)} → {number(self.after)}{relative}"
 
 

@@ -313,7 +313,7 @@ HELD_BACK_2: dict[str, ChainKind] = {
         touches=("worker",),
     ),
 }
-#: A third set, written before the misses of the second were looked at, and measured once.
+#: A third set, written before anything was changed because of the misses of the second, and measured once.
 HELD_BACK_3: dict[str, ChainKind] = {
     # A stop token is lost in the template of one environment: its answers run to the limit.
     "stop_token_lost": ChainKind(
