@@ -234,8 +234,8 @@ def column_signal(name: str, kind: Kind = "level") -> Signal:
     """Return the signal that is a number column itself; it is registered when it is first used.
 
     A kind that a rule names counts from then on: findings must not depend on who asked first, such as a
-    comparison of runs that needs the column's means only. A run may log a column of the name of a rule's signal,
-    such as ``truncated``; hence the name of its own.
+    comparison of runs that needs the column's means only. A run may log a column under a rule's name,
+    such as ``truncated``; hence a name of its own.
     """
     own = f"column {name}"
     known = SIGNALS.get(own)
