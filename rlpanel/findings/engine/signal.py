@@ -252,6 +252,14 @@ def odds_signal(name: str) -> Signal:
     return SIGNALS[own]
 
 
+def share_signal(name: str) -> Signal:
+    """Return the signal of a column of 0 and 1 as a share, which has an error where all values are 0."""
+    own = f"share of {name}"
+    if own not in SIGNALS:
+        SIGNALS[own] = Signal(own, "share", (name,), lambda rows: rows.number(name), column=name)
+    return SIGNALS[own]
+
+
 @signal("each_sample")
 def each_sample(rows: RowBatch) -> np.ndarray:
     """Return 1 for each sample: its table counts samples and groups."""
