@@ -7,6 +7,7 @@ from typing import Literal
 
 from rlpanel.bisect.chain_words import (
     ALONE,
+    ALONE_IN_ALL,
     ALONE_WITH,
     CHAIN,
     LEAST,
@@ -23,6 +24,8 @@ from rlpanel.findings.engine.streams import TRAINERS
 #: chain: the links lead to the bad step; alone: the number changed, and no change explains it; noise: it did
 #: not change beyond its noise; short: too few steps to say.
 State = Literal["chain", "alone", "noise", "short"]
+#: Changes of all samples that a sentence names.
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Link:
             return f"{percent(self.before)} → {percent(self.after)}"
         relative = ""
         if self.before > 0 and self.after > 0 and self.name != "reward":
-            relative = f" ({self.after / self.before - 1:+.0%})"
+            relative = f" ({self.after / self.before - 1:+,.0%})"
         return f"{number(self.before)} → {number(self.after)}{relative}"
 
 
@@ -168,7 +171,11 @@ class Bisection:
             target = self.links[-1]
             values: dict[str, object] = {"step": target.step, "change": target.text, "tests": self.tests}
             names = ", ".join(each.name for each in self.also if each.role == "follows")
-            return Sentence(ALONE_WITH, values | {"names": names}) if names else Sentence(ALONE, values)
+            if names:
+                return Sentence(ALONE_WITH, values | {"names": names})
+            everywhere = [each for each in self.also if each.role == "unknown" and each.step <= target.step]
+            names = ", ".join(f"{each.step}: {each.text}" for each in everywhere[:_MOST_NAMED])
+            return Sentence(ALONE_IN_ALL, values | {"names": names}) if names else Sentence(ALONE, values)
         if self.state == "short":
             return Sentence(SHORT)
         values = {"number": self.number, "steps": self.steps}

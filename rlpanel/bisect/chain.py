@@ -20,7 +20,7 @@ from rlpanel.bisect.carried_changes import BisectWindow
 from rlpanel.bisect.chain_order import ChainOrder
 from rlpanel.bisect.chain_words import FEW_STEPS, STAGES, Sentence
 from rlpanel.bisect.phrase_changes import phrase_streams
-from rlpanel.bisect.run_changes import RunChange, changes, holds, least_z, slices
+from rlpanel.bisect.run_changes import RunChange, changes, dated_later, holds, least_z, slices
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext
@@ -35,6 +35,8 @@ _HISTORY, _AHEAD = 72, 8
 #: How long before the bad step its change may begin.
 _CAUSE = 40
 _FEWEST_STEPS = 4
+#: Most changes of the target, of which the first that is explained is the answer.
+_CANDIDATES = 3
 #: Steps at which the change of a number may begin that is known to be bad at a step.
 _IN_QUESTION = 8
 
@@ -96,10 +98,36 @@ def bisect_run(
     streams = list(streams_of(context))
     goal = _goal(context, streams, target)
     wanted = _bad_step(findings, target) if bad is None else bad
-    found = _target_change(context, goal, wanted)
-    if found is None:
+    candidates = _target_changes(context, goal, wanted)
+    if not candidates:
         yield _no_change(context, goal, target, wanted)
         return
+    alone: Bisection | None = None
+    for found in candidates:  # what nothing explains may be chance, or dated too early
+        answer = None
+        for answer in _chain_to(found, index, view, context, streams, target):
+            if isinstance(answer, BisectProgress):
+                yield answer
+        assert isinstance(answer, Bisection)
+        answer = replace(answer, bad=int(context.steps[found.at]) if wanted is None else wanted)
+        if answer.state == "chain":
+            yield answer
+            return
+        alone = alone or answer
+    assert alone is not None
+    yield alone
+
+
+def _chain_to(
+    found: RunChange,
+    index: RunIndex | None,
+    view: RunView,
+    context: RuleContext,
+    numbers: Sequence[Stream],
+    target: str,
+) -> Iterator[BisectProgress | Bisection]:
+    """Yield the progress, and at last the chain of changes that leads to a change of the target."""
+    streams, size = list(numbers), len(context.steps)
     stop = min(size, found.at + _AHEAD)
     first = max(0, found.at - _HISTORY)
     yield BisectProgress(0.25, STAGES[1])
@@ -125,13 +153,13 @@ def bisect_run(
         inside_places = np.any([window.inside(each) for each in places], axis=0)
         window.other_y = np.where(inside_places, y, np.nan)
     chain = ChainOrder(window, found, streams, first, stop)
-    yield replace(chain.result(), bad=int(context.steps[found.at]) if wanted is None else wanted)
+    yield chain.result()
 
 
 def _goal(context: RuleContext, streams: Sequence[Stream], target: str) -> Stream:
     """Return the stream of the target."""
     for each in streams:
-        if each.signal is not None and each.signal.name == target and not each.place:
+        if each.signal is not None and each.signal.column == target and not each.place:
             return each
     values = context.series(target)
     if values is None:
@@ -147,13 +175,18 @@ def _bad_step(findings: Sequence[Finding], target: str) -> int | None:
     return next((each.onset for each in every if each.column == target and each.onset is not None), None)
 
 
-def _target_change(context: RuleContext, goal: Stream, bad: int | None) -> RunChange | None:
-    """Return the target's change at or before the bad step; the largest one without a bad step."""
+def _target_changes(context: RuleContext, goal: Stream, bad: int | None) -> list[RunChange]:
+    """Return the target's changes at or before the bad step, the one to be explained first.
+
+    Without a bad step it is the largest one. Further ones are tried if nothing explains the first: the same
+    number dated right before the bad step, and the largest changes of other ranks and labels.
+    """
     size = len(context.steps)
     at = size - 1 if bad is None else int(np.searchsorted(context.steps, bad))
     stop = size if bad is None else min(size, at + _AHEAD)
     first = 0 if bad is None else max(0, at - _HISTORY)
     best: RunChange | None = None
+    others: list[RunChange] = []
     for part in ([goal], list(slices(context, first, stop, goal.column, 1))):
         # A step that somebody calls bad is no coincidence: few steps before it are in question.
         if bad is not None:
@@ -167,7 +200,12 @@ def _target_change(context: RuleContext, goal: Stream, bad: int | None) -> RunCh
             best = found
         if best is not None and best.sudden:
             break
-    return best
+        others = every
+    if best is None:
+        return []
+    late = None if bad is None else dated_later(best, at - _IN_QUESTION, at)
+    others = sorted((each for each in others if each.stream is not best.stream), key=lambda each: -each.z)
+    return [best, *([] if late is None else [late]), *(others if best.stream.place else [])][:_CANDIDATES]
 
 
 def _no_change(context: RuleContext, goal: Stream, target: str, bad: int | None) -> Bisection:

@@ -16,6 +16,10 @@ ALONE_WITH = (
     "{step}: {change}. Of {tests:,} numbers, none explains it beyond two standard errors; "
     "{names} changed as well."
 )
+ALONE_IN_ALL = (
+    "{step}: {change}. Of {tests:,} numbers, none explains it within the samples. These changed in all "
+    "samples up to then, so that only the time speaks for them: {names}."
+)
 CHAIN = "{chain}"
 REMOVED = "Without {names} ({count:,} of {of:,} samples), {without} is left ({before} before the change)."
 REMOVED_ONE_BY_ONE = (
@@ -43,6 +47,7 @@ TEMPLATES = (
         SHORT,
         ALONE,
         ALONE_WITH,
+        ALONE_IN_ALL,
         REMOVED,
         REMOVED_ONE_BY_ONE,
         FEW_STEPS,

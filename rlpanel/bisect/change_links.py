@@ -101,7 +101,7 @@ def sets_of(window: BisectWindow, chain: Sequence[RunChange], before: np.ndarray
         mask = np.isfinite(x) & ((x > limit) if high else (x < limit))
         # The filter language knows columns; other numbers of samples are named by their uids.
         signal = change.stream.signal
-        column = signal.name if signal is not None and not change.stream.text else ""
+        column = signal.column if signal is not None and not change.stream.text else ""
         is_column = column in window.context.snapshot.numbers and "`" not in column
         sign = ">" if high else "<"
         where = f"`{column}` {sign} {limit:.6g}" if is_column else ""

@@ -8,7 +8,7 @@ and short runs from `change_statistic.scored`. The chance of a false change is s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from rlpanel.findings.engine.change_statistic import scored
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE, WHOLE, PlaceSeries, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.signal import StepBlocks, column_signal
+from rlpanel.findings.engine.signal import StepBlocks, column_signal, share_signal
 from rlpanel.findings.engine.streams import LEAST_SPREADS, Stream
 from rlpanel.findings.engine.two_windows import jumps
 from rlpanel.metrics.engine.column_info import computed_columns, describe
@@ -117,7 +117,14 @@ def slices(
     names.sort(key=lambda name: (name != target, name in computed))
     dimensions = [rows for name, rows in rows_by_dimension(series.places).items() if name != WHOLE]
     for name in names[:most]:
-        table = series.table(column_signal(name))
+        known = context.snapshot.number(name)[context.rows[inside]]
+        known = known[np.isfinite(known)]
+        if not known.any():
+            continue
+        is_flag = bool(np.isin(known, (0, 1)).all())
+        # A flag that no sample had before has no spread, but its share has an error.
+        number = share_signal(name) if is_flag else column_signal(name)
+        table = series.table(number)
         mean, variance, samples = table[MEAN], table[VARIANCE], table[SAMPLES]
         spread = (
             float(np.nanmedian(np.sqrt(variance[0] * samples[0]))) if np.isfinite(variance[0]).any() else 0.0
@@ -144,7 +151,7 @@ def slices(
                 _SLICE,
                 column=name,
                 where=place.where,
-                signal=column_signal(name),
+                signal=number,
                 place=place,
             )
 
@@ -239,6 +246,26 @@ def holds(change: RunChange, at: int) -> bool:
         return False
     error = float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 2 else 0.0
     return (float(known.mean()) - change.before) / change.size >= 0.5 - error / abs(change.size)
+
+
+def dated_later(change: RunChange, low: int, high: int) -> RunChange | None:
+    """Return a change with its onset where the number moves most between two positions, if that is later.
+
+    The largest change of a number that wanders may lie before the one that somebody calls bad.
+    """
+    values, best = change.stream.scaled, change
+    for at in range(max(low, change.at + 3), min(high + 1, len(values) - 1)):
+        old, new = values[max(change.at - 1, at - 20, 0) : at], values[at : at + 8]
+        old, new = old[np.isfinite(old)], new[np.isfinite(new)]
+        if len(old) < 3 or len(new) < 2:
+            continue
+        free = len(old) + len(new) - 2
+        spread = np.sqrt((old.var() * len(old) + new.var() * len(new)) / free)
+        size = float(new.mean() - old.mean())
+        z = abs(size) / max(float(spread * np.sqrt(1 / len(old) + 1 / len(new))), 1e-12)
+        if size * change.size > 0 and (best is change or z > best.z):
+            best = replace(change, at=at, z=z, before=float(old.mean()), after=float(new.mean()), sudden=True)
+    return None if best is change else best
 
 
 def is_visible(change: RunChange) -> bool:

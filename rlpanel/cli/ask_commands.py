@@ -78,10 +78,12 @@ def tag(
 @run_command
 def note(
     run: Run,
-    uid: Uid,
+    uid: Annotated[
+        str, typer.Argument(help="The sample's uid, or step:412 for the whole step.", metavar="UID")
+    ],
     note: Annotated[str, typer.Argument(help="The note; an empty text removes it.", metavar="TEXT")],
 ) -> Table:
-    """Write a note for a sample, as on the board; every viewer of the run sees it."""
+    """Write a note for a sample or a step, as on the board; every viewer of the run sees it."""
     from rlpanel.queries.reports.notes import annotate
 
     return annotate(run.data, uid, note=note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from rlpanel.gate.gate_result import CANNOT_TELL, WORSE, GateResult, NumberResult
+from rlpanel.gate.gate_result import CANNOT_TELL, WORSE, GateResult, NumberResult, p_text
 
 
 def junit_text(result: GateResult) -> str:
@@ -42,7 +42,7 @@ def _add_case(suite: ElementTree.Element, result: GateResult, number: NumberResu
             f"first step: {number.first_step}",
             f"effect: {number.contrast.effect:.6g} ({number.number.scale})",
             f"standard error: {number.contrast.error:.6g}",
-            f"p: {number.p:.3g}",
+            p_text(number.p),
             *(f"sample: {each.uid} of step {each.step}, {each.value:.6g}" for each in number.samples),
         ]
         failure.text = _allowed("\n".join(lines))

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from rlpanel.board_url import USUAL_ADDRESS, board_link
-from rlpanel.gate.gate_result import GateResult, GateSample, NumberResult, size_text
+from rlpanel.gate.gate_result import GateResult, GateSample, NumberResult, p_text, size_text
 from rlpanel.gate.window_chart import window_chart
 from rlpanel.number_text import number as text
 
@@ -98,7 +98,7 @@ def _row(each: NumberResult) -> Markup:
             text(number.natural(contrast.new)),
             text(number.natural(contrast.baselines)),
             size_text(number, each.detectable) if contrast.degrees else "–",
-            f"{each.p:.2g}",
+            p_text(each.p).removeprefix("p = ").removeprefix("p "),
             "–" if each.first_step is None else f"{each.first_step:,}",
         ]
     return Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells))

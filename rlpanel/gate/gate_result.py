@@ -8,6 +8,7 @@ from typing import Any
 
 from rlpanel.gate.gate_numbers import GateNumber
 from rlpanel.gate.spread_test import LAST, RunContrast, worsening_of
+from rlpanel.number_text import DUST
 from rlpanel.number_text import number as text
 
 #: States of a number and of a gate.
@@ -206,6 +207,17 @@ class GateResult:
         return f"{self.run} is not worse than the spread of {others} allows in {names[PASSED]}."
 
 
+def p_text(p: float) -> str:
+    """Return a chance as text; below the rounding of a sum of chances, it is not written as 0.
+
+    Examples
+    --------
+    >>> p_text(0.0314), p_text(0.0)
+    ('p = 0.031', 'p < 1e-12')
+    """
+    return f"p = {p:.2g}" if p >= DUST else f"p < {DUST:g}"
+
+
 def size_text(number: GateNumber, size: float) -> str:
     """Return a worsening as text: in the number's unit, or as a factor."""
     if number.scale == "log":
@@ -233,7 +245,7 @@ def found_sentence(
     where = "over the end of the range" if contrast.name == LAST else "over the whole range"
     new, others = text(number.natural(contrast.new)), text(number.natural(contrast.baselines))
     least = size_text(number, result.detectable)
-    tested = f"p = {result.p:.2g} after Holm's correction for {tests} tests"
+    tested = f"{p_text(result.p)} after Holm's correction for {tests} tests"
     name, many = number.name, f"{baselines} baseline{'s' * (baselines != 1)}"
     if result.state == WORSE:
         worsening = size_text(number, worsening_of(contrast.effect, number.worse))

@@ -45,6 +45,7 @@ def question_of(name: str) -> Question[...]:
     SettingError
         If there is no such question.
     """
+    name = name.replace("-", "_")  # commands have hyphens
     if name not in QUESTIONS:
         from rlpanel.queries.run_columns import similar
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -230,6 +231,21 @@ class Table:
         """Facts about the whole table as plain values, as declared in the spec."""
         found = {fact.name: self.facts.get(fact.name) for fact in self.spec.about}
         return {name: plain(fact() if callable(fact) else fact) for name, fact in found.items()}
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._facts_said(), repr(self.frame()) if self.size else "no rows"])
+
+    def _repr_html_(self) -> str:
+        """Return the table for a cell of a notebook; texts of the log are escaped."""
+        facts = "".join(f"<div>{escape(each)}</div>" for each in self._facts_said())
+        return f"{facts}{self.frame().to_html(max_rows=60)}" if self.size else f"{facts}<div>no rows</div>"
+
+    def _facts_said(self) -> list[str]:
+        """Return the facts that are one text or number, a line each."""
+        kinds = (str, int, float)
+        return [
+            f"{name}: {each}" for name, each in self.about.items() if isinstance(each, kinds) and each != ""
+        ]
 
     def document(self) -> dict[str, Any]:
         """Return the table as one JSON object; `rlpanel.queries.catalogue` describes it."""

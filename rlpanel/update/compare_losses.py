@@ -10,6 +10,7 @@ import numpy as np
 
 from rlpanel.drift.corrections import CORRECTIONS
 from rlpanel.errors import SettingError
+from rlpanel.number_text import DUST
 from rlpanel.update.loss_algorithms import ALGORITHMS, UpdateAlgorithm, algorithm_named, with_constants
 from rlpanel.update.run_algorithm import OwnLoss
 from rlpanel.update.token_gradient import LossTotals, PreparedLoss, correlation, loss_totals
@@ -326,7 +327,7 @@ def _outcome(
         weighted=int(has.sum()),
         effective=totals.effective if total else 0.0,
         half=int(np.searchsorted(ordered, 0.5 * total * (1 - 1e-9))) + 1 if total else 0,
-        mean=float(known.mean()) if len(known) else None,
+        mean=_without_dust(known) if len(known) else None,
         std=float(known.std()) if len(known) else None,
         clipped=totals.clipped / trained if trained else None,
         mass={names[at]: float(mass[at]) / total for at in np.flatnonzero(present).tolist()} if total else {},
@@ -342,3 +343,9 @@ def _outcome(
         lost=int((own & ~has).sum()),
         correlation=correlation(first, totals, int(trained)),
     )
+
+
+def _without_dust(values: np.ndarray) -> float:
+    """Return the mean; 0 where only the rounding of the sum is left, as of advantages that are centred."""
+    mean = float(values.mean())
+    return 0.0 if abs(mean) < DUST * float(np.abs(values).max()) else mean

@@ -25,7 +25,7 @@ import numpy as np
 from rlpanel.bisect.bisection import Bisection
 from rlpanel.bisect.chain import bisect_run
 from rlpanel.store.index.run_index import RunIndex
-from tests.bench.bisect_runs.chain_kinds import HELD_BACK, HELD_BACK_2, KINDS, OPEN
+from tests.bench.bisect_runs.chain_kinds import HELD_BACK, HELD_BACK_2, HELD_BACK_3, KINDS, OPEN
 from tests.bench.bisect_runs.chain_run import ChainRun
 from tests.bench.finding_scores import open_folder
 from tests.bench.harness import Figures, Task, run
@@ -90,7 +90,8 @@ def measure(task: Task) -> Figures:
     seeds, healthy = task.pick((1, 4), (3, 20), (10, 100))
     figures: Figures = {}
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
-        for title, kinds in (("open", OPEN), ("held back", HELD_BACK), ("held back 2", HELD_BACK_2)):
+        sets = {"open": OPEN, "held back": HELD_BACK, "held back 2": HELD_BACK_2, "held back 3": HELD_BACK_3}
+        for title, kinds in sets.items():
             for asked in (True, False):
                 tasks = [(name, seed, asked) for name in kinds for seed in range(seeds)]
                 outcomes = list(pool.map(try_chain, tasks))

@@ -116,9 +116,13 @@ def test_names_of_a_log_stay_text(board: BoardPage) -> None:
 
 
 def test_two_clicks_show_the_samples_of_a_reward_hack(board: BoardPage) -> None:
-    """The parts of the reward, what it pays for by mistake, and the samples with that phrase."""
+    """On the page *Update*: what the reward pays for by mistake, and the samples with that phrase."""
     board.go(run="hack", page="update", step=20)
     page = board.page
+    page.evaluate("""() => {
+        window.clicks = 0
+        addEventListener("click", (event) => { window.clicks += event.isTrusted }, true)
+    }""")
     parts = page.locator(".rl-reward-parts button")
     expect(parts).to_have_count(2)
     expect(parts.first).to_contain_text("judge")
@@ -128,8 +132,12 @@ def test_two_clicks_show_the_samples_of_a_reward_hack(board: BoardPage) -> None:
     feature = page.locator(".rl-reward-features button").first
     expect(feature).to_contain_text("Let me count")
     expect(page.locator(".rl-reward-said")).to_contain_text("Candidates of a reward hack")
+    assert page.evaluate("window.clicks") == 1
     feature.click()
     expect(page).to_have_url(re.compile(r"filter=response\+contains.*Let\+me\+count"))
+    rows = page.locator(".rl-samples .tabulator-row, .rl-grid .tabulator-row")
+    expect(rows.first).to_be_visible()
+    assert page.evaluate("window.clicks") == 2
 
 
 def test_phrases_are_a_dimension_and_link_to_their_samples(board: BoardPage) -> None:

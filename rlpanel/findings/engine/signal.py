@@ -195,6 +195,8 @@ class Signal:
         Returns the numbers of rows, shape (N,); NaN where the signal is not defined.
     by_group : bool
         True if all samples of a group have the same value.
+    column : str
+        The number column that the signal is; empty for a number that is computed.
     """
 
     name: str
@@ -202,6 +204,7 @@ class Signal:
     needs: tuple[str, ...]
     values: Values
     by_group: bool = False
+    column: str = ""
 
 
 SIGNALS: dict[str, Signal] = {}
@@ -231,12 +234,14 @@ def column_signal(name: str, kind: Kind = "level") -> Signal:
     """Return the signal that is a number column itself; it is registered when it is first used.
 
     A kind that a rule names counts from then on: findings must not depend on who asked first, such as a
-    comparison of runs that needs the column's means only.
+    comparison of runs that needs the column's means only. A run may log a column under a rule's name,
+    such as ``truncated``; hence a name of its own.
     """
-    known = SIGNALS.get(name)
+    own = f"column {name}"
+    known = SIGNALS.get(own)
     if known is None or (kind != "level" and known.kind == "level"):
-        SIGNALS[name] = Signal(name, kind, (name,), lambda rows: rows.number(name))
-    return SIGNALS[name]
+        SIGNALS[own] = Signal(own, kind, (name,), lambda rows: rows.number(name), column=name)
+    return SIGNALS[own]
 
 
 def odds_signal(name: str) -> Signal:
@@ -244,6 +249,14 @@ def odds_signal(name: str) -> Signal:
     own = f"odds of {name}"
     if own not in SIGNALS:
         SIGNALS[own] = Signal(own, "odds", (name,), lambda rows: rows.number(name))
+    return SIGNALS[own]
+
+
+def share_signal(name: str) -> Signal:
+    """Return the signal of a column of 0 and 1 as a share, which has an error where all values are 0."""
+    own = f"share of {name}"
+    if own not in SIGNALS:
+        SIGNALS[own] = Signal(own, "share", (name,), lambda rows: rows.number(name), column=name)
     return SIGNALS[own]
 
 

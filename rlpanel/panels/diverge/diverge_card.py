@@ -196,6 +196,8 @@ class DivergeCard(Viewer):
         )
         if partings:
             self._choose("0")
+        apart = [abs(each.against_value - each.value) for each in found.samples]
+        widest = max((each for each in apart if np.isfinite(each) and each), default=1.0)
         rows: list[dict[str, Any]] = [
             link_row(
                 each.uid or each.against_uid,
@@ -205,11 +207,11 @@ class DivergeCard(Viewer):
                     uid=each.uid or each.against_uid,
                 ),
                 number(each.against_value - each.value, sign=True),
-                0.0,
+                size / widest,
                 [number(each.value), number(each.against_value)],
                 tip=tr("the same prompt in both runs") if each.same_prompt else "",
             )
-            for each in found.samples
+            for each, size in zip(found.samples, apart, strict=True)
         ]
         self.samples.param.update(
             titles=[

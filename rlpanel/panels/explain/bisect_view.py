@@ -70,7 +70,8 @@ class BisectView(Viewer):
         self._unknown = note_pane("rl-bisect-unknown")
         self._column = pn.Column(
             pn.FlexBox(
-                caption(tr("Number")), self._number, caption(tr("Bad step")), self._bad, self._stop,
+                pn.Row(caption(tr("Number")), self._number, margin=0),
+                pn.Row(caption(tr("Bad step")), self._bad, self._stop, margin=0),
                 margin=(6, 10, 0, 10), gap="4px",
             ),
             self._note,

@@ -102,10 +102,8 @@ class LossControls(Viewer):
         self._column = pn.Column(
             FieldRow(
                 self._by,
-                caption(tr("reward weights")),
-                self._samples["reward_weights"],
-                caption(tr("groups with a mean reward in")),
-                self._samples["groups"],
+                pn.Row(caption(tr("reward weights")), self._samples["reward_weights"], margin=0),
+                pn.Row(caption(tr("groups with a mean reward in")), self._samples["groups"], margin=0),
                 margin=(6, 12, 0, 12),
             ),
             self._constants_row, margin=0,

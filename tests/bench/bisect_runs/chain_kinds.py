@@ -313,4 +313,35 @@ HELD_BACK_2: dict[str, ChainKind] = {
         touches=("worker",),
     ),
 }
-KINDS = OPEN | HELD_BACK | HELD_BACK_2
+#: A third set, written before anything was changed because of the misses of the second, and measured once.
+HELD_BACK_3: dict[str, ChainKind] = {
+    # A stop token is lost in the template of one environment: its answers run to the limit.
+    "stop_token_lost": ChainKind(
+        r"(?i)response.length|env|truncated",
+        _both(_place(_is("env", "code")), _times("response_length", 2.5)),
+        _times("latency", 1.8),
+        _harder(2.5),
+        touches=("latency",),
+    ),
+    # A cache answers for one tool: its calls are fast, and their results are old.
+    "stale_results": ChainKind(
+        r"cache|latency|tool",
+        _both(_place(_is("tool", "python")), _times("cache_hits", 2.5)),
+        _times("latency", 0.4),
+        _harder(3),
+        touches=("latency", "cache_hits"),
+    ),
+    # The policy becomes certain, then short, then wrong: all samples change together.
+    "entropy_collapses": ChainKind(
+        r"entropy", _plus("entropy", -0.4, where=_all), _times("response_length", 0.5), _harder(1.5)
+    ),
+    # A new judge sees a part of the samples, and asks for another form of the answer.
+    "stricter_judge": ChainKind(
+        r"judge",
+        _both(_place_share(0.5), _hit_label("judge_version", "v3")),
+        _plus("retries", 2),
+        _times("format_ok", 0.0),
+        touches=("retries",),
+    ),
+}
+KINDS = OPEN | HELD_BACK | HELD_BACK_2 | HELD_BACK_3

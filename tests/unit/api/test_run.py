@@ -208,3 +208,13 @@ def test_statistics_of_a_column_that_was_not_logged_name_those_that_were(tmp_pat
         ):
             ask("reward")
     assert run.quantiles("rewards/acc")[0.5].tolist() == [0.5, 0.5]
+
+
+def test_an_answer_is_a_table_in_a_cell_and_texts_of_the_log_are_escaped(tmp_path: Path) -> None:
+    append(tmp_path / "rollout_data_rank_0.jsonl", line(1, lang="<img src=x>"), line(1, index=1, lang="b"))
+    answer = read(tmp_path).ask("reward-parts")  # as the command is called
+    assert repr(answer) == repr(read(tmp_path).ask("reward_parts"))
+    html = read(tmp_path).ask("samples", columns=["lang"])._repr_html_()
+    assert "<table" in html
+    assert "<img" not in html
+    assert "&lt;img" in html

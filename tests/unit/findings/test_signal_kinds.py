@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
+
 from rlpanel.findings.engine.signal import SIGNALS, column_signal
 
 
@@ -12,4 +17,28 @@ def test_the_kind_that_a_rule_names_counts_whoever_asked_first() -> None:
         assert column_signal(name, "positive").kind == "positive"
         assert column_signal(name).kind == "positive"
     finally:
-        del SIGNALS[name]
+        del SIGNALS[f"column {name}"]
+
+
+def test_a_column_has_the_name_of_a_rules_signal_before_the_rules_are_imported() -> None:
+    script = """
+from rlpanel.findings.engine.signal import SIGNALS, column_signal
+from rlpanel.findings.engine.finding import Finding
+import sys
+assert "rlpanel.findings.rules" not in sys.modules
+for name in ("truncated", "foreign_script", "duplicate"):
+    column_signal(name)
+import rlpanel.findings.rules
+for name in ("truncated", "foreign_script", "duplicate"):
+    assert column_signal(name) is not SIGNALS[name]
+    assert column_signal(name).column == name
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["truncated", "mixed_prompts"])
+def test_a_rules_signal_is_no_column(name: str) -> None:
+    import rlpanel.findings.rules  # noqa: F401
+
+    assert not SIGNALS[name].column
