@@ -85,7 +85,7 @@ QUESTIONS = ("shares", "bisect", "contrast", "repeats", "scatter")
 #: Chips of the table of runs: by their findings, and by their state.
 RUN_CHIPS = ("with", "without", "unchecked", "unread", "live", "quiet", "finished", "stopped")
 #: Choices of a ranked token's minimum count: means of few occurrences are noise.
-LEAST = (1, 3, 10, 30, 100, 300, 1000)
+MIN_COUNTS = (1, 3, 10, 30, 100, 300, 1000)
 
 
 def _page(text: str) -> str:
@@ -98,7 +98,7 @@ def _question(text: str) -> str:
 
 
 def _least(text: str) -> int:
-    return LEAST[LEAST.index(int(text))]
+    return MIN_COUNTS[MIN_COUNTS.index(int(text))]
 
 
 def steps_at(text: str) -> tuple[int, int]:

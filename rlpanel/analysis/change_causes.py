@@ -24,7 +24,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Fewest prompts whose means are compared.
-_FEWEST_PROMPTS = 5
+_MIN_PROMPTS = 5
 #: Standard errors of a mean over prompts from which on it is a change.
 _SURE = 2.0
 #: Differences that a sentence names, and their least effect in standard deviations.
@@ -34,7 +34,7 @@ _FACTOR = 3.0
 #: Columns that say how far the policy is from the reference or from itself.
 _DRIFT = ("kl_", "log_ratio", "ratio_")
 #: Longest quoted text.
-_MOST_CHARS = 60
+_MAX_CHARS = 60
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def prompt_change(view: RunView, column: str, after: np.ndarray, earlier: np.nda
     newest = step == last[at]
     count = np.bincount(at[newest], minlength=all_count)
     seen = count > 0
-    if seen.sum() < _FEWEST_PROMPTS:
+    if seen.sum() < _MIN_PROMPTS:
         return None
     then = np.bincount(at[newest], known[newest], all_count)[seen] / count[seen]
     gap = now[seen] - then
@@ -272,7 +272,7 @@ def difference_text(difference: Difference) -> str:
         name = describe(difference.name).label if difference.kind == "number" else label_of(difference)
         return f"{name} {number(tested.a)} after {number(tested.b)}"
     text = label_of(difference)
-    text = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+    text = text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"
     if difference.kind not in ("label", "missing"):
         text = f"a response {text}"
     return f"{text} in {_share(tested.a)} after {_share(tested.b)}"

@@ -29,7 +29,7 @@ CHANCE = 0.01
 #: A difference is named from this many standard errors on, and from this many standard deviations on.
 MIN_Z, MIN_EFFECT = 3.0, 0.2
 #: Minimum number of samples of a set with a value.
-FEWEST = 5
+MIN_SAMPLES = 5
 
 
 def threshold(tried: int) -> float:
@@ -91,7 +91,7 @@ class TwoSets:
         return count, len(self) - count
 
     def test_mean(self, values: np.ndarray) -> TestedDifference | None:
-        """Test the difference of the means of a number; None if a set has fewer than `FEWEST` values.
+        """Test the difference of the means of a number; None if a set has fewer than `MIN_SAMPLES` values.
 
         The variance of the difference is the larger one of Welch's and that of two random subsets of all
         samples, times the design effect. So neither one outlier in a small set nor a small set without any
@@ -107,7 +107,7 @@ class TwoSets:
         if not finite.all():
             return self.some(finite).test_mean(values[finite])
         count_a, count_b = self.sizes
-        if min(count_a, count_b) < FEWEST:
+        if min(count_a, count_b) < MIN_SAMPLES:
             return None
         a, b = values[self.in_a], values[~self.in_a]
         mean_a, mean_b, var_a, var_b = a.mean(), b.mean(), a.var(ddof=1), b.var(ddof=1)
@@ -135,7 +135,7 @@ class TwoSets:
         feature : ndarray of bool, shape (N,)
         """
         count_a, count_b = self.sizes
-        if min(count_a, count_b) < FEWEST:
+        if min(count_a, count_b) < MIN_SAMPLES:
             return None
         with_a = int(np.count_nonzero(feature & self.in_a))
         with_b = int(np.count_nonzero(feature)) - with_a

@@ -15,7 +15,7 @@ from itertools import compress
 import numpy as np
 import regex
 
-from rlpanel.analysis.token_reading import LEAST_PARALLEL, MEASURES, SampleTokens, fold_tokens
+from rlpanel.analysis.token_reading import MEASURES, MIN_PARALLEL, SampleTokens, fold_tokens
 from rlpanel.errors import FilterError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.search_pattern import compile_pattern
@@ -127,7 +127,7 @@ def token_courses(
     names: Sequence[str],
     *,
     arrays: bool = True,
-    least: int = LEAST_PARALLEL,
+    least: int = MIN_PARALLEL,
 ) -> Iterator[TokenCourses]:
     """Read samples; yield progress, and last the courses of chosen tokens.
 

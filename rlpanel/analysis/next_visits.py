@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rlpanel.analysis.difference import FEWEST, MAX_TEXTS, normal_of_t, threshold
+from rlpanel.analysis.difference import MAX_TEXTS, MIN_SAMPLES, normal_of_t, threshold
 from rlpanel.analysis.paid_features import shown_text
 from rlpanel.analysis.text_features import TextFeatures
 from rlpanel.errors import RLPanelError
@@ -32,7 +32,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.display_text import detect, read_piece
 
 #: Seconds between two progress results, and most changed tokens and phrases of each direction.
-PULSE, MOST = 0.25, 40
+PULSE, MAX_CHANGED = 0.25, 40
 #: Logprobs of the policy, the preferred one first.
 _LOGPROBS = ("logprobs", "rollout_logprobs")
 
@@ -85,7 +85,7 @@ class LearnedTokens:
     contexts : int
         Contexts in which a token has a logprob at both visits.
     agreement : float, optional
-        Correlation of push and change over contexts; None with fewer than `FEWEST`.
+        Correlation of push and change over contexts; None with fewer than `MIN_SAMPLES`.
     tried : int
         Tokens and phrases that were tested.
     logprobs : str
@@ -175,8 +175,8 @@ def learned_tokens(
     least = threshold(len(found))
     clear = sorted((each for each in found if abs(each.z) >= least), key=lambda each: -abs(each.z))
     kept = [
-        *[each for each in clear if each.change > 0][:MOST],
-        *[each for each in clear if each.change < 0][:MOST],
+        *[each for each in clear if each.change > 0][:MAX_CHANGED],
+        *[each for each in clear if each.change < 0][:MAX_CHANGED],
     ]
     if not tokens.source:
         note = "No logprobs are logged beside the tokens: only shares of phrases are compared."
@@ -323,7 +323,7 @@ class _Contexts:
     @property
     def agreement(self) -> float | None:
         """Correlation of push and change over contexts."""
-        if len(self.changes) < FEWEST:
+        if len(self.changes) < MIN_SAMPLES:
             return None
         push, change = (
             np.array([getattr(each, name) for each in self.changes]) for name in ("push", "change")
@@ -362,7 +362,7 @@ def _mean_test(values: np.ndarray, cluster: np.ndarray) -> tuple[float, float, i
     """Return the clustered error of a mean, its z, and the number of clusters; None with few of them."""
     codes = np.unique(cluster, return_inverse=True)[1]
     count = int(codes.max(initial=-1)) + 1
-    if count < FEWEST:
+    if count < MIN_SAMPLES:
         return None
     sums = np.bincount(codes, values - values.mean())
     error = float(np.sqrt((sums**2).sum() * count / (count - 1))) / len(values)
@@ -397,7 +397,7 @@ def _phrases(visits: _Visits, words: TextFeatures, position: np.ndarray) -> Iter
         squares = moved + mean**2 * float((pairs_of**2).sum())
         holders = np.bincount(of_feature, minlength=size)
         error = np.sqrt(np.maximum(squares, 0.0) * prompts / max(prompts - 1, 1)) / pairs
-        for feature in np.flatnonzero((holders >= FEWEST) & (error > 0)).tolist():
+        for feature in np.flatnonzero((holders >= MIN_SAMPLES) & (error > 0)).tolist():
             yield LearnedToken(
                 kind=family.kind,
                 name=" ".join(family.key(feature)),

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.analysis.difference import FEWEST, MAX_TEXT_CHARS, MAX_TEXTS, normal_of_t, threshold
+from rlpanel.analysis.difference import MAX_TEXT_CHARS, MAX_TEXTS, MIN_SAMPLES, normal_of_t, threshold
 from rlpanel.analysis.reward_parts import GroupRows, group_rows
 from rlpanel.analysis.step_texts import texts_of
 from rlpanel.analysis.text_features import (
@@ -36,9 +36,9 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.answers import EQUAL, UNCLEAR, AnswerRule, answer_of, choose_rule, match_of
 
 #: Most features that are named, and that are tested beyond those which are named already.
-MOST, _CANDIDATES = 20, 400
+MAX_FEATURES, _CANDIDATES = 20, 400
 #: Most samples of a named feature.
-MOST_UIDS = 20
+MAX_UIDS = 20
 #: Seconds between two progress results, and samples that are read at once.
 PULSE, _AT_ONCE = 0.25, 64
 #: Ground truths by which the rule that reads answers is chosen.
@@ -296,8 +296,8 @@ def _tested(
     if not known.is_grouped:
         note = "The run has no groups: samples are compared with others of their step."
         state = replace(state, remarks=(*state.remarks, note))
-    if len(known.rows) < 2 * FEWEST:
-        note = f"Only {len(known.rows)} samples can be compared; {2 * FEWEST} are needed."
+    if len(known.rows) < 2 * MIN_SAMPLES:
+        note = f"Only {len(known.rows)} samples can be compared; {2 * MIN_SAMPLES} are needed."
         return replace(state, remarks=(*state.remarks, note), complete=True)
     number = np.cumsum(usable) - 1
     reward = known.centred(view.counted("reward", known.rows).astype(float))
@@ -320,7 +320,7 @@ def _tested(
     named: list[PaidFeature] = []
     controls = [] if samples.held is None else [samples.held]
     for _, z, tested, at in found[:_CANDIDATES]:
-        if len(named) == MOST:
+        if len(named) == MAX_FEATURES:
             break
         mask = np.zeros(len(known.rows), bool)
         mask[tested.samples_of(at)] = True
@@ -355,7 +355,7 @@ class _Tested:
     @property
     def _enough(self) -> np.ndarray:
         found = self.effects
-        return (found.samples >= MIN_TEXTS) & (found.clusters >= FEWEST) & np.isfinite(found.excess)
+        return (found.samples >= MIN_TEXTS) & (found.clusters >= MIN_SAMPLES) & np.isfinite(found.excess)
 
     @property
     def tried(self) -> int:
@@ -446,7 +446,7 @@ def _named(
 ) -> PaidFeature:
     """Return a feature with its filter and samples."""
     effects, holders = tested.effects, np.flatnonzero(mask)
-    order = holders[np.argsort(-beyond[holders], kind="stable")][:MOST_UIDS]
+    order = holders[np.argsort(-beyond[holders], kind="stable")][:MAX_UIDS]
     if tested.family is None:
         kind, name = tested.names[at]
         where = name if name.startswith("`") else ""

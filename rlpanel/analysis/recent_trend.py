@@ -24,11 +24,11 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Usual number of last steps, and the fewest of a window.
-LAST, FEWEST_STEPS = 20, 4
+LAST, MIN_STEPS = 20, 4
 #: Most samples by which prompts are clustered; of more, every second (third, …) prompt counts.
-_MOST_SAMPLES = 100_000
+_MAX_SAMPLES = 100_000
 #: Largest correlation of neighbouring steps that is believed.
-_MOST_LIKE = 0.8
+_MAX_CORRELATION = 0.8
 
 #: ``rose`` and ``fell`` are for curves that are neither good nor bad when they rise.
 TrendVerdict = Literal["improved", "worsened", "rose", "fell", "unclear", "too few steps"]
@@ -102,7 +102,7 @@ def recent_trend(
     known = np.isfinite(values) & (all_steps <= (all_steps[-1] if until is None else until))[: len(values)]
     steps, values = all_steps[known], values[known]
     size = min(last, len(values) // 2)
-    if size < FEWEST_STEPS:
+    if size < MIN_STEPS:
         return RecentTrend(curve, "too few steps")
     now, before = (steps[-size:], values[-size:]), (steps[-2 * size : -size], values[-2 * size : -size])
     difference = float(now[1].mean() - before[1].mean())
@@ -152,7 +152,7 @@ def _error_of_steps(before: np.ndarray, now: np.ndarray) -> tuple[float, float]:
     like = sum(float((each[1:] * each[:-1]).sum()) for each in rest) / squares
     # Residuals of a line are less alike than the noise is: their correlation is too low by (2 + 4 r) / n.
     size = (len(before) + len(now)) / 2
-    like = float(np.clip((like + 2 / size) / max(1 - 4 / size, 0.1), 0.0, _MOST_LIKE))
+    like = float(np.clip((like + 2 / size) / max(1 - 4 / size, 0.1), 0.0, _MAX_CORRELATION))
     variance = squares / degrees * (1 / len(before) + 1 / len(now)) * (1 + like) / (1 - like)
     return float(np.sqrt(variance)), max(degrees * (1 - like) / (1 + like), 1.0)
 
@@ -208,7 +208,7 @@ def _rows(view: RunView, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     inside = steps[at] == of[rows]
     rows, at = rows[inside], at[inside]
     keys = snapshot.prompts(rows) if snapshot.has_number("prompt_chars") else rows.astype(np.uint64)
-    part = -(-len(rows) // _MOST_SAMPLES)
+    part = -(-len(rows) // _MAX_SAMPLES)
     if part > 1:  # whole prompts: their hashes are random
         kept = keys % np.uint64(part) == 0
         rows, at, keys = rows[kept], at[kept], keys[kept]

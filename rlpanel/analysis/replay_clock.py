@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 #: Seconds of a pause that are shown; the rest is left out.
-LONGEST_PAUSE = 5.0
+MAX_PAUSE = 5.0
 #: Seconds between events without times.
 BEAT = 1.0
 
@@ -72,7 +72,7 @@ def replay_clock(moments: Sequence[float | None]) -> ReplayClock:
     place = np.maximum(np.cumsum(known) - 1, 0)  # of the last known time up to each event
     recorded = highest[place] - highest[0]
     steps = np.diff(recorded, prepend=0.0)
-    shortened = np.minimum(steps, LONGEST_PAUSE)
+    shortened = np.minimum(steps, MAX_PAUSE)
     return ReplayClock(
         True,
         recorded,
@@ -80,6 +80,6 @@ def replay_clock(moments: Sequence[float | None]) -> ReplayClock:
         float(highest[0]),
         missing,
         backwards,
-        int((steps > LONGEST_PAUSE).sum()),
+        int((steps > MAX_PAUSE).sum()),
         float((steps - shortened).sum()),
     )

@@ -33,7 +33,7 @@ SIGNATURE, BAND = 128, 4
 #: Minimum similarity of two responses of a cluster.
 SIMILAR = 0.7
 #: Minimum number of samples of a cluster, and maximum number of clusters.
-FEWEST, MAX_CLUSTERS = 3, 100
+MIN_SAMPLES, MAX_CLUSTERS = 3, 100
 #: Maximum number of characters of an example.
 EXAMPLE_CHARS = 400
 #: Seconds between two progress results.
@@ -222,7 +222,7 @@ def _clusters(
     text = order[np.searchsorted(hashes[order], response[rows])]  # index in `chosen` of each row's response
     cluster = cluster_of_text[text]
     sizes = np.bincount(cluster, minlength=len(chosen))
-    listed = [code for code in np.argsort(-sizes, kind="stable").tolist() if sizes[code] >= FEWEST]
+    listed = [code for code in np.argsort(-sizes, kind="stable").tolist() if sizes[code] >= MIN_SAMPLES]
     rewards = snapshot.counted("reward") if snapshot.is_stored("reward") else np.full(snapshot.rows, np.nan)
     step = snapshot.metadata("step")
     for code in listed[:MAX_CLUSTERS]:

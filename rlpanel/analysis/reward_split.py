@@ -13,7 +13,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Prefix of the columns of a reward's parts.
 PARTS = "rewards/"
 #: Largest distance of a sum from the reward, and the least share of the samples where it is smaller.
-_CLOSE, _MOST = 1e-3, 0.95
+_CLOSE, _MIN_SHARE = 1e-3, 0.95
 #: Singular values of the correlations of parts that are smaller, relative to the largest, count as 0.
 _SINGULAR = 1e-10
 
@@ -97,7 +97,7 @@ def reward_weights(view: RunView, rows: np.ndarray) -> dict[str, float]:
     values = {name: np.nan_to_num(view.counted(name, rows)[finite].astype(float)) for name in parts}
     plain = RewardSum(dict.fromkeys(parts, 1.0), 0.0, {}, is_unique=True)
     for found in (plain, fitted_sum(reward, values)):
-        if close_share(found.expected(values), reward) >= _MOST:
+        if close_share(found.expected(values), reward) >= _MIN_SHARE:
             return {name: found.weights.get(name, 0.0) for name in parts}
     return {}
 

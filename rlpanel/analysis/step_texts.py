@@ -1,7 +1,7 @@
 """Texts of a few samples of each step, read from the logs, as numbers and phrases for rules on texts.
 
 The store holds no texts. Of each complete step, `PER_STEP` samples of different groups are read once; of a
-long run the newest steps and others in even distances, `MOST_STEPS` in all.
+long run the newest steps and others in even distances, `MAX_STEPS` in all.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.answers import AnswerRule, choose_rule
 
 #: Samples read of a step (as many as `Phrases` has bits), and steps read of a run.
-PER_STEP, MOST_STEPS = 16, 160
+PER_STEP, MAX_STEPS = 16, 160
 #: Newest steps that are all read, and those whose phrases can be quoted.
 _NEWEST, _QUOTABLE = 48, 8
 #: Samples of a step that share a phrase whose text is kept, and most such phrases of a step.
-_SEVERAL, _MOST_WORDS = 3, 4000
+_SEVERAL, _MAX_WORDS = 3, 4000
 #: Samples of a step that share a phrase which counts as new or known, and steps until a phrase is known.
 _SHARED, _KNOWN_AFTER = 2, 8
 #: Fewest ground truths from which the rule that reads answers is chosen, and most that are tried.
-_FEWEST_TRUTHS, _TRIED = 24, 64
+_MIN_TRUTHS, _TRIED = 24, 64
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class RunTexts:
 
     def _choose_answers(self) -> bool:
         """Choose the rule that reads answers, once enough truths were read; return True if it was chosen."""
-        if _FEWEST_TRUTHS <= len(self.pairs) < _TRIED:
+        if _MIN_TRUTHS <= len(self.pairs) < _TRIED:
             chosen = choose_rule(self.pairs)
             self.answers = chosen.rule if chosen is not None else None
         return self.answers is not None
@@ -188,7 +188,7 @@ class RunTexts:
                 numbers[f"new {kind}"] = [share] * len(found)
         columns = {name: np.array(values) for name, values in numbers.items()}
         words = {
-            kind: held[kind].words(samples, 1 if kind.startswith("prompt") else _SEVERAL, _MOST_WORDS)
+            kind: held[kind].words(samples, 1 if kind.startswith("prompt") else _SEVERAL, _MAX_WORDS)
             if quotable or kind.startswith("prompt")
             else {}
             for kind, samples in phrases.items()
@@ -224,10 +224,10 @@ def steps_to_read(steps: np.ndarray, known: set[int]) -> list[int]:
 
     Steps that are known already stay, so that a growing run is not read again.
     """
-    if len(steps) <= MOST_STEPS:
+    if len(steps) <= MAX_STEPS:
         return [int(step) for step in steps]
     newest, older = steps[-_NEWEST:], steps[:-_NEWEST]
-    room = MOST_STEPS - _NEWEST
+    room = MAX_STEPS - _NEWEST
     kept = [step for step in older.tolist() if step in known]
     if len(kept) > 2 * room or len(kept) < room // 2:
         kept = older[np.linspace(0, len(older) - 1, room).astype(int)].tolist()

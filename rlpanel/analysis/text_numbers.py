@@ -24,7 +24,7 @@ WORDS, _LOOP_WORDS = 3, 4
 #: Characters at the ends of a prompt that show its template.
 _BEGIN, _END = 24, 12
 #: Most characters of a text that are used, half of them from its end; and those that find it in the tokens.
-_MOST_CHARS, _FOUND_BY = 2000, 40
+_MAX_CHARS, _FOUND_BY = 2000, 40
 #: Equal calls of a rollout that are a repetition.
 _EQUAL_CALLS = 3
 #: Kinds of phrases.
@@ -241,8 +241,8 @@ def _key_of(text: str) -> int:
 
 
 def _ends(text: str) -> str:
-    half = _MOST_CHARS // 2
-    return text if len(text) <= _MOST_CHARS else f"{text[:half]}\n{text[-half:]}"
+    half = _MAX_CHARS // 2
+    return text if len(text) <= _MAX_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
 class Phrases:

@@ -20,7 +20,7 @@ from rlpanel.sources.records.messages import TOOL_ROLES, read_messages
 from rlpanel.texts.chat_templates import Turn, continued_turns, open_turn, turns_of
 
 #: Most characters of a text in which markup is searched.
-_LONGEST = 4_000_000
+_MAX_CHARS = 4_000_000
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 #: A call as Qwen Coder writes it, and its arguments.
 _FUNCTION = re.compile(r"\s*<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
@@ -116,7 +116,7 @@ def _joined(prompt: str, response: Sequence[Mapping[str, Any]]) -> tuple[str, Ma
     Templates may begin the answer, for example with ``<think>``, and AReaL may end the prompt inside of a
     turn or of a tool's result. A result must be closed in the response, since a policy may write without one.
     """
-    turn = open_turn(prompt) if len(prompt) <= _LONGEST else None
+    turn = open_turn(prompt) if len(prompt) <= _MAX_CHARS else None
     if turn is None or not response or response[0]["role"] != "assistant":
         return None
     if turn.role != "assistant" and not (turn.role in TOOL_ROLES and len(response) > 1):
@@ -170,7 +170,7 @@ def _split(messages: Sequence[Mapping[str, Any]], role: str, turns: Any) -> list
     if len(messages) != 1 or messages[0]["role"] != role or messages[0].keys() - {"role", "content"}:
         return list(messages)
     text = messages[0]["content"]
-    found: list[Turn] = turns(text) if len(text) <= _LONGEST else []
+    found: list[Turn] = turns(text) if len(text) <= _MAX_CHARS else []
     if not found:
         return list(messages)
     return [message for turn in found for message in _messages(turn, text)]

@@ -31,7 +31,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Seconds between two progress results.
 PULSE = 0.25
 #: Bytes of samples above which processes read them, and bytes that one of them reads at a time.
-LEAST_PARALLEL, PER_TASK = 128 << 20, 32 << 20
+MIN_PARALLEL, PER_TASK = 128 << 20, 32 << 20
 #: Rows whose lines are read from one file at once.
 _AT_ONCE = 4096
 #: Keys of a native line that hold the tokens, and the mask of the loss.
@@ -106,7 +106,7 @@ def fold_tokens(
     fold: TokenFold,
     *,
     arrays: bool,
-    least: int = LEAST_PARALLEL,
+    least: int = MIN_PARALLEL,
 ) -> Iterator[int]:
     """Add samples to sums in the order of the files; yield how many were read, now and then.
 

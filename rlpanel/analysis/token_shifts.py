@@ -20,7 +20,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import detect, read_piece
 
 #: Fewest occurrences of a token in both ranges together, and fewest steps of a range for an error.
-LEAST, FEWEST_STEPS = 10, 3
+MIN_COUNT, MIN_STEPS = 10, 3
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ShiftedToken:
     frequency, frequency_before : float
         Mean over the steps of the number per trained token.
     error : float
-        Standard error of the difference; NaN with fewer than `FEWEST_STEPS` steps in a range.
+        Standard error of the difference; NaN with fewer than `MIN_STEPS` steps in a range.
     z : float
         Normal deviate of the difference; NaN without an error.
     """
@@ -63,7 +63,7 @@ class TokenShifts:
     tokens, tokens_before : int
         Trained tokens of the ranges.
     tried : int
-        Tokens that occur at least `LEAST` times.
+        Tokens that occur at least `MIN_COUNT` times.
     least_z : float
         Least z that chance gives one token in a hundred comparisons of this many tokens.
     unreadable, without : int
@@ -149,7 +149,7 @@ def _shifts(
     whole: Counter[str] = Counter()
     for each in counts.values():
         whole.update(each)
-    names = [token for token, seen in whole.items() if seen >= LEAST]
+    names = [token for token, seen in whole.items() if seen >= MIN_COUNT]
     order = sorted(counts)
     is_later = np.array([step in later for step in order], bool)
     if not names or is_later.all() or not is_later.any():
@@ -183,7 +183,7 @@ def _shifts(
 
 def _welch(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the error of the difference of means and its degrees of freedom, by column; NaN for few rows."""
-    if min(len(a), len(b)) < FEWEST_STEPS:
+    if min(len(a), len(b)) < MIN_STEPS:
         return np.full(a.shape[1], np.nan), np.full(a.shape[1], np.nan)
     parts = [side.var(axis=0, ddof=1) / len(side) for side in (a, b)]
     # A token that no sample of a range has shows no spread there: at least that of the pooled steps counts.

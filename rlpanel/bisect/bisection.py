@@ -25,7 +25,7 @@ from rlpanel.findings.engine.streams import TRAINERS
 #: not change beyond its noise; short: too few steps to say.
 State = Literal["chain", "alone", "noise", "short"]
 #: Changes of all samples that a sentence names.
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Bisection:
             if names:
                 return Sentence(ALONE_WITH, values | {"names": names})
             everywhere = [each for each in self.also if each.role == "unknown" and each.step <= target.step]
-            names = ", ".join(f"{each.step}: {each.text}" for each in everywhere[:_MOST_NAMED])
+            names = ", ".join(f"{each.step}: {each.text}" for each in everywhere[:_MAX_NAMED])
             return Sentence(ALONE_IN_ALL, values | {"names": names}) if names else Sentence(ALONE, values)
         if self.state == "short":
             return Sentence(SHORT)

@@ -35,7 +35,7 @@ _USUAL = 0.95
 #: Quantile of the samples that a rise moves least, and the part of the mean's shift that it has if all move.
 _LEAST_MOVED, _MOVED = 0.1, 0.45
 #: A change lies in places that carry this share of it and have at most that share of the samples.
-_IN_PLACE, _MOST_OF_ALL, _MOST_PLACES = 0.75, 0.6, 3
+_IN_PLACE, _MAX_OF_ALL, _MAX_PLACES = 0.75, 0.6, 3
 
 
 @dataclass
@@ -194,7 +194,7 @@ class BisectWindow:
         if not before.any() or not after.any():
             return ()
         total = x[after].sum() - x[before].mean() * after.sum()
-        best: tuple[float, tuple[Place, ...]] = (_MOST_OF_ALL, ())
+        best: tuple[float, tuple[Place, ...]] = (_MAX_OF_ALL, ())
         for dimension in dict.fromkeys(each.dimension for each in self.places if each):
             found = []
             for place in self.places:
@@ -206,7 +206,7 @@ class BisectWindow:
                     found.append(((new.sum() - old.mean() * len(new)) / total, len(new) / after.sum(), place))
             found.sort(key=lambda each: -each[0] / each[1])
             share = size = 0.0
-            for count, (part, part_size, _) in enumerate(found[:_MOST_PLACES], 1):
+            for count, (part, part_size, _) in enumerate(found[:_MAX_PLACES], 1):
                 share, size = share + part, size + part_size
                 if share >= _IN_PLACE:
                     if size < best[0]:

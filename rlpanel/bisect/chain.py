@@ -24,7 +24,7 @@ from rlpanel.bisect.run_changes import RunChange, changes, dated_later, holds, l
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.streams import LEAST_SPREADS, PRIMARY, Stream, streams_of, texts_streams
+from rlpanel.findings.engine.streams import MIN_SPREADS, PRIMARY, Stream, streams_of, texts_streams
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
@@ -34,7 +34,7 @@ from rlpanel.store.snapshot.run_view import RunView
 _HISTORY, _AHEAD = 72, 8
 #: How long before the bad step its change may begin.
 _CAUSE = 40
-_FEWEST_STEPS = 4
+_MIN_STEPS = 4
 #: Most changes of the target, of which the first that is explained is the answer.
 _CANDIDATES = 3
 #: Steps at which the change of a number may begin that is known to be bad at a step.
@@ -91,7 +91,7 @@ def bisect_run(
         curve_parts(view, target, context.rows[:1])  # raises if the number cannot be split
     if bad is not None and bad not in set(context.steps.tolist()):
         raise SettingError(f"{view.snapshot.name} has no complete step {bad}")
-    if size < _FEWEST_STEPS:
+    if size < _MIN_STEPS:
         yield Bisection(target, bad, "short", steps=size)
         return
     yield BisectProgress(0.05, STAGES[0])
@@ -166,7 +166,7 @@ def _goal(context: RuleContext, streams: Sequence[Stream], target: str) -> Strea
         raise SettingError(f"{context.snapshot.name} has no value of {target!r} in its complete steps")
     known = values[np.isfinite(values)]
     spread = float(np.std(np.diff(known)) / np.sqrt(2)) if len(known) > 2 else 0.0
-    return Stream(describe(target).label, values, "level", spread * LEAST_SPREADS, 0.0, PRIMARY, target)
+    return Stream(describe(target).label, values, "level", spread * MIN_SPREADS, 0.0, PRIMARY, target)
 
 
 def _bad_step(findings: Sequence[Finding], target: str) -> int | None:
@@ -213,7 +213,7 @@ def _no_change(context: RuleContext, goal: Stream, target: str, bad: int | None)
     values = goal.values[np.isfinite(goal.values)]
     size, least = len(values), float("nan")
     unknown = []
-    if size >= _FEWEST_STEPS:
+    if size >= _MIN_STEPS:
         noise = float(np.median(np.abs(np.diff(values))) / 0.954)
         later, earlier = min(4, size // 2), min(20, size - min(4, size // 2))
         limit = float(least_z(np.array([goal.weight]), size)[0])

@@ -31,7 +31,7 @@ SIMULTANEOUS = 1
 #: Steps from the onset in which a restart counts.
 _NEAR_RESTART = 8
 #: A first link that explains less than this share leaves a part open; fewer steps before show little.
-_MOST_EXPLAINED, _FEW_BEFORE = 0.8, 12
+_MAX_EXPLAINED, _FEW_BEFORE = 0.8, 12
 
 
 def limits_of(
@@ -54,7 +54,7 @@ def limits_of(
         if abs(two.at - one.at) <= SIMULTANEOUS:
             yield Sentence(TOGETHER, {"one": name_of(one), "two": name_of(two), "step": int(steps[one.at])})
     yield from (Sentence(BY_TIME, {"name": link.name}) for link in links if link.by == "time")
-    if links and links[0].share < _MOST_EXPLAINED:
+    if links and links[0].share < _MAX_EXPLAINED:
         yield Sentence(UNEXPLAINED, {"share": max(0.0, 1 - links[0].share)})
     yield Sentence(BEFORE_FIRST if links else OUTSIDE)
     if not context.view.grouped:

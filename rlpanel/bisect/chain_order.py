@@ -23,7 +23,7 @@ _CAUSE = 40
 #: Share of the target that a change explains at least, and the part of the best share of the first cause.
 _EXPLAINS, _OF_BEST = 0.2, 0.5
 #: Correlation of two numbers of the same samples that are named once; most links and changes beside them.
-_SAME, _MOST_LINKS, _MOST_ALSO, _MOST_UNKNOWN = 0.8, 5, 12, 4
+_SAME, _MAX_LINKS, _MAX_ALSO, _MAX_UNKNOWN = 0.8, 5, 12, 4
 #: Share of the samples that carry a change of all: then a setting of the trainer may be its cause.
 _EVERYWHERE = 0.6
 #: Steps after the onset of a slide in which a sudden change may have come first.
@@ -114,7 +114,7 @@ class ChainOrder:
         rest = [each for each in causes if each is not root and each.at >= root.at]
         chosen = [root]
         for each in sorted(rest, key=lambda each: -self._share[id(each)].share):
-            if len(chosen) >= _MOST_LINKS or any(self._is_same(each, other) for other in chosen):
+            if len(chosen) >= _MAX_LINKS or any(self._is_same(each, other) for other in chosen):
                 continue
             if self._window.explained(root, each, self._goal.at).is_clear:
                 chosen.append(each)
@@ -237,9 +237,9 @@ class ChainOrder:
                 role = "nothing"
             found.append(link_of(self._window, each, share, role))
         unknown = sorted((each for each in found if each.role == "unknown"), key=lambda link: -link.z)
-        found = [each for each in found if each not in unknown[_MOST_UNKNOWN:]]
+        found = [each for each in found if each not in unknown[_MAX_UNKNOWN:]]
         found.sort(key=lambda link: (("nothing", "unknown", "follows").index(link.role), link.step))
-        return tuple(found[:_MOST_ALSO])
+        return tuple(found[:_MAX_ALSO])
 
 
 def _is_same_again(name: str) -> bool:

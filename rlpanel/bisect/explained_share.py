@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 #: Bins of a number, and fewest samples of a bin that is used.
-_BINS, _FEWEST = 10, 3
+_BINS, _MIN_SAMPLES = 10, 3
 #: Least share of the samples before the change that have a like one after it.
 _OVERLAP = 0.7
 #: Blocks of groups that are left out in turn for the error.
@@ -85,7 +85,7 @@ def explained_share(samples: WindowSamples, *, needs_x: bool = False) -> Explain
     """
     known = samples.known(needs_x=needs_x)
     count = int(known.after.sum())
-    if min(count, len(known.y) - count) < 2 * _FEWEST:
+    if min(count, len(known.y) - count) < 2 * _MIN_SAMPLES:
         return UNKNOWN
     codes = _codes(known.x)
     block = known.group % _BLOCKS
@@ -152,7 +152,7 @@ def _mix(size: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return explained share and overlap of tables of samples and sums of y, shape (B, 2, K) each."""
     with np.errstate(all="ignore"):
         old, new = (total[:, each].sum(axis=1) / size[:, each].sum(axis=1) for each in (0, 1))
-        usable = size[:, 1] >= _FEWEST
+        usable = size[:, 1] >= _MIN_SAMPLES
         weight = np.where(usable, size[:, 0], 0.0)
         overlap = weight.sum(axis=1) / size[:, 0].sum(axis=1)
         mean = np.where(usable, total[:, 1] / size[:, 1], 0.0)
@@ -164,7 +164,7 @@ def _slope_share(samples: WindowSamples, *, by_group: bool) -> float:
     """Return the shift of x times the slope of y over x inside steps or groups, over the change of y."""
     after = samples.after & np.isfinite(samples.x)
     before = ~samples.after & np.isfinite(samples.x)
-    if after.sum() < 2 * _FEWEST or not before.any():
+    if after.sum() < 2 * _MIN_SAMPLES or not before.any():
         return float("nan")
     x, y = samples.x[after], samples.y[after]
     key = samples.group[after] if by_group else samples.step[after]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlpanel.analysis.step_texts import RunTexts, StepTexts
-from rlpanel.findings.engine.streams import LEAST_ANGLE, Stream
+from rlpanel.findings.engine.streams import MIN_ANGLE, Stream
 
 #: Newest steps whose phrases are compared with those of the first half of the steps.
 _NEWEST = 8
@@ -57,7 +57,7 @@ def phrase_streams(texts: RunTexts, steps: np.ndarray, first: int, stop: int) ->
                 name,
                 values,
                 "share",
-                LEAST_ANGLE,
+                MIN_ANGLE,
                 floor,
                 tab=tab,
                 is_percent=True,

@@ -17,20 +17,20 @@ from rlpanel.findings.engine.change_statistic import scored
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE, WHOLE, PlaceSeries, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import StepBlocks, column_signal, share_signal
-from rlpanel.findings.engine.streams import LEAST_SPREADS, Stream
+from rlpanel.findings.engine.streams import MIN_SPREADS, Stream
 from rlpanel.findings.engine.two_windows import jumps
 from rlpanel.metrics.engine.column_info import computed_columns, describe
 
 #: Chance of any false change among all tests of a bisection.
 CHANCE = 0.05
 #: Part of that chance which a slice has, where a usual stream has 1; and most columns that are sliced.
-_SLICE, _MOST_SLICED = 0.05, 32
+_SLICE, _MAX_SLICED = 0.05, 32
 #: A slide or a change in few steps needs this many standard errors more, since each window may be compared.
 _MORE_FOR_SLIDES = 1.0
 #: Fewest steps of a series that `scored` tests.
-_FEWEST = 4
+_MIN_STEPS = 4
 #: Fewest samples of a slice at a step: the mean of fewer is no number of the step.
-_FEWEST_SAMPLES = 3
+_MIN_SAMPLES = 3
 #: Columns that are not sliced: they follow from others.
 _NOT_SLICED = ("advantage", "engine_shift", "ref_shift")
 
@@ -89,7 +89,7 @@ def least_z(weights: np.ndarray, positions: int) -> np.ndarray:
 
 
 def slices(
-    context: RuleContext, first: int, stop: int, target: str, most: int = _MOST_SLICED
+    context: RuleContext, first: int, stop: int, target: str, most: int = _MAX_SLICED
 ) -> Iterator[Stream]:
     """Yield the mean of each number in each rank and label less that of the other samples of the step.
 
@@ -138,15 +138,15 @@ def slices(
                 # A few samples that are alike show no spread: that of all is the least.
                 own = np.fmax(variance[row], spread**2 / samples[row])
                 floor = own + variance[0] * samples[0] / others
-            gap = np.where((samples[row] >= _FEWEST_SAMPLES) & (others > 0), mean[row] - rest, np.nan)
-            if np.isfinite(gap).sum() < _FEWEST:
+            gap = np.where((samples[row] >= _MIN_SAMPLES) & (others > 0), mean[row] - rest, np.nan)
+            if np.isfinite(gap).sum() < _MIN_STEPS:
                 continue
             place, label = series.places[row], describe(name).label
             yield Stream(
                 f"{label} in {place.text}, less that of the others",
                 _spread_out(gap, first, len(context.steps)),
                 "level",
-                2 * LEAST_SPREADS * spread,
+                2 * MIN_SPREADS * spread,
                 _spread_out(floor, first, len(context.steps)),
                 _SLICE,
                 column=name,
@@ -177,7 +177,7 @@ def changes(
     positions : int, optional
         Number of positions that are in question; by default all of them.
     """
-    if not streams or stop - first < _FEWEST:
+    if not streams or stop - first < _MIN_STEPS:
         return []
     values, floor = matrix(streams, first, stop)
     weights = np.array([each.weight for each in streams])
@@ -192,7 +192,7 @@ def changes(
             change = RunChange(streams[jump.row], first + jump.at, jump.z, jump.before, jump.after)
             if change.at >= earliest:
                 found.setdefault(jump.row, []).append(change)
-        known = np.isfinite(later).sum(axis=1) >= _FEWEST
+        known = np.isfinite(later).sum(axis=1) >= _MIN_STEPS
         rest = np.where(known[:, None], later, np.nan)
         if np.array_equal(rest, values, equal_nan=True):
             break
@@ -221,7 +221,7 @@ def _slides(
     first: int,
 ) -> Iterator[RunChange]:
     """Yield the slides, and the changes in runs of few steps."""
-    rows = [row for row in rows if np.isfinite(values[row]).sum() >= _FEWEST and least[row] > 0]
+    rows = [row for row in rows if np.isfinite(values[row]).sum() >= _MIN_STEPS and least[row] > 0]
     if not rows:
         return
     unit = least[rows, None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 #: Share of the change that must vanish, most sets that are joined, and most of the samples that are removed.
-UNDONE, _MOST_SETS, _MOST_REMOVED = 0.8, 3, 0.8
+UNDONE, _MAX_SETS, _MAX_REMOVED = 0.8, 3, 0.8
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ def smallest_removal(
         shown = rows[removed][np.argsort(np.sign(change) * -y[removed], kind="stable")]
         return Removal(names, where, shown, int(removed.sum()), count, undone(mask), rest, old)
 
-    usable = [each for each in sets if 0 < (after & each.mask).sum() <= _MOST_REMOVED * count]
+    usable = [each for each in sets if 0 < (after & each.mask).sum() <= _MAX_REMOVED * count]
     enough = [each for each in usable if undone(each.mask) >= UNDONE]
     if enough:
         best = min(enough, key=lambda each: (int((after & each.mask).sum()), len(each.where)))
         return made((best.name,), best.where, best.mask)
     joined, names, wheres = np.zeros(len(y), bool), [], []
-    for _ in range(_MOST_SETS):
+    for _ in range(_MAX_SETS):
         gains = [
             (undone(joined | each.mask) - undone(joined)) / max(int((after & each.mask & ~joined).sum()), 1)
             for each in usable
@@ -101,7 +101,7 @@ def smallest_removal(
         joined = joined | chosen.mask
         names.append(chosen.name)
         wheres.append(chosen.where)
-        if (after & joined).sum() > _MOST_REMOVED * count:
+        if (after & joined).sum() > _MAX_REMOVED * count:
             break
         if undone(joined) >= UNDONE:
             where = " or ".join(f"({each})" for each in wheres) if all(wheres) else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlpanel.api.run import Run
 
 #: Maximum number of values that are offered, and of folders that are searched for runs.
-MOST, MAX_FOLDERS = 100, 300
+MAX_VALUES, MAX_FOLDERS = 100, 300
 
 _Complete = Callable[[typer.Context, str], list[str]]
 
@@ -57,7 +57,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
             found.append(f"{prefix}{name}")
         elif directory.has_runs():
             found.append(f"{prefix}{name}{os.sep}")
-    return found[:MOST]
+    return found[:MAX_VALUES]
 
 
 @_quiet
@@ -65,7 +65,7 @@ def steps(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the steps of the run that begin with what was typed, the newest first."""
     with _opened(ctx) as run:
         values = run.snapshot.steps.values.tolist()
-    return [str(step) for step in reversed(values) if str(step).startswith(incomplete)][:MOST]
+    return [str(step) for step in reversed(values) if str(step).startswith(incomplete)][:MAX_VALUES]
 
 
 @_quiet
@@ -94,7 +94,7 @@ def sort_orders(ctx: typer.Context, incomplete: str) -> list[str]:
     with _opened(ctx) as run:
         columns = [column.name for column in columns_of(run.view).values() if column.type == "number"]
     sign, name = ("-", incomplete[1:]) if incomplete.startswith("-") else ("", incomplete)
-    return [f"{sign}{column}" for column in columns if column.startswith(name)][:MOST]
+    return [f"{sign}{column}" for column in columns if column.startswith(name)][:MAX_VALUES]
 
 
 @_quiet
@@ -119,7 +119,9 @@ def _listed(names: Iterable[str], incomplete: str) -> list[str]:
     """Complete the last of several names that are separated by commas."""
     before, comma, last = incomplete.rpartition(",")
     given = set(before.split(","))
-    return [f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in given][:MOST]
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in given][
+        :MAX_VALUES
+    ]
 
 
 def _opened(ctx: typer.Context) -> Run:

@@ -20,7 +20,7 @@ from rlpanel.divergence.step_pairs import StepPairs
 from rlpanel.findings.engine.rule import RuleContext
 
 #: Most prompts of which the chance is summed up; with more, it is that of as many.
-_MOST = 1000
+_MAX_PROMPTS = 1000
 
 
 def with_held_out(
@@ -55,8 +55,8 @@ def with_held_out(
 
 def sign_chance(count: int, of: int) -> float:
     """Return the chance that ``count`` or more of ``of`` prompts are in the same run, whichever it is."""
-    if of > _MOST:
-        count, of = round(count * _MOST / of), _MOST
+    if of > _MAX_PROMPTS:
+        count, of = round(count * _MAX_PROMPTS / of), _MAX_PROMPTS
     return min(1.0, 2 * sum(comb(of, each) for each in range(count, of + 1)) / 2**of)
 
 

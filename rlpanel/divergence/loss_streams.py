@@ -12,14 +12,14 @@ import numpy as np
 
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import LEAST_FACTOR, LEAST_SPREADS, SECONDARY, Stream, share_stream
+from rlpanel.findings.engine.streams import MIN_FACTOR, MIN_SPREADS, SECONDARY, Stream, share_stream
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 
 _COLUMN = "advantage"
 #: Smallest difference of interest between two correlations.
-_LEAST_CORRELATION = 0.5
+_MIN_CORRELATION = 0.5
 
 
 def loss_streams(context: RuleContext) -> Iterator[Stream]:
@@ -48,14 +48,14 @@ def loss_streams(context: RuleContext) -> Iterator[Stream]:
     label, usual = describe(_COLUMN).label, float(np.nanmedian(spread))
     floor = np.where(known, spread, usual) ** 2 / np.maximum(count, 1)
     own = column_signal(_COLUMN)
-    yield Stream(label, mean, "level", LEAST_SPREADS * usual, floor, SECONDARY, _COLUMN, signal=own)
+    yield Stream(label, mean, "level", MIN_SPREADS * usual, floor, SECONDARY, _COLUMN, signal=own)
     noise = 0.5 / np.maximum(np.sqrt(count), 1)
-    yield Stream(f"spread of {label}", spread, "factor", 2 * LEAST_FACTOR, noise, SECONDARY, _COLUMN)
+    yield Stream(f"spread of {label}", spread, "factor", 2 * MIN_FACTOR, noise, SECONDARY, _COLUMN)
     if snapshot.has_number("reward"):
         with np.errstate(all="ignore"):
             follows = by_step.correlation(values, _rewards_within_prompts(context, by_step))
         name = "correlation of reward and advantage"
-        yield Stream(name, follows, "level", _LEAST_CORRELATION, 1 / np.maximum(count, 1), column=_COLUMN)
+        yield Stream(name, follows, "level", _MIN_CORRELATION, 1 / np.maximum(count, 1), column=_COLUMN)
 
 
 def _steps_of(context: RuleContext) -> Segments:

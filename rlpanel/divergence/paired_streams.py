@@ -21,8 +21,8 @@ from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
 from rlpanel.findings.engine.streams import (
-    LEAST_FACTOR,
-    LEAST_SPREADS,
+    MIN_FACTOR,
+    MIN_SPREADS,
     TRAINERS,
     Stream,
     scalar_values,
@@ -32,7 +32,7 @@ from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
 #: Prompts of a pair are compared one by one from this many shared ones on that hold this share.
-_FEWEST_PROMPTS, _SHARED = 4, 0.5
+_MIN_PROMPTS, _SHARED = 4, 0.5
 #: A scalar that grows in this share of the steps is a counter.
 _GROWS = 0.95
 #: Scalars of the trainer that measure the machine, such as `step_time`: they do not belong to the training.
@@ -197,7 +197,7 @@ def _constant(name: str, context: RuleContext) -> Stream | None:
     if not len(known) or np.ptp(known) > 0:
         return None
     is_factor = bool(known[0] > 0)
-    return Stream(name, values, "factor" if is_factor else "level", 2 * LEAST_FACTOR if is_factor else 0.0)
+    return Stream(name, values, "factor" if is_factor else "level", 2 * MIN_FACTOR if is_factor else 0.0)
 
 
 def _of_streams(a: Stream, b: Stream, pairs: StepPairs) -> PairedStream:
@@ -279,10 +279,10 @@ def _of_column(
         rest = (theirs[shared] - paired_other[of_pair]) * other_slope[of_pair]
         rest -= (mine[shared] - paired_mean[of_pair]) * slope[of_pair]
         spread = summed(rest**2) / (prompts * (prompts - 1))
-    by_prompt = (prompts >= _FEWEST_PROMPTS) & (covered >= _SHARED) & np.isfinite(other_at - at)
+    by_prompt = (prompts >= _MIN_PROMPTS) & (covered >= _SHARED) & np.isfinite(other_at - at)
     if stream.scale == "level" and by_prompt.any() and within[1] > 0:
         # Against samples of the same prompt, the spread between prompts does not count.
-        least = LEAST_SPREADS * float(np.sqrt(within[0] / within[1]))
+        least = MIN_SPREADS * float(np.sqrt(within[0] / within[1]))
         stream = replace(stream, least=min(stream.least, least) if least > 0 else stream.least)
     return PairedStream(
         stream,

@@ -25,15 +25,15 @@ CHANCE = 0.05
 #: Standard errors of a difference that is found in 80 of 100 cases, beyond the limit: the normal quantile.
 _POWER = 0.84
 #: A limit is at least this.
-_LEAST_Z = 3.5
+_MIN_Z = 3.5
 #: Fewer steps show no noise of their own, and the largest correlation of neighbouring steps that is believed.
-_FEWEST_KNOWN, _MOST_LIKE = 8, 0.7
+_MIN_KNOWN, _MAX_CORRELATION = 8, 0.7
 #: Score of a difference without any noise.
 _EXACT = 1e6
 #: A difference is there from the start if the first quarter has at least this share of it, and is as clear.
 _EARLY, _EARLY_Z = 0.5, 3.0
 #: Fewer steps are an outlier, and do not part two runs.
-_FEWEST_AFFECTED = 3
+_MIN_AFFECTED = 3
 #: Rounds in which an earlier parting is looked for before the one that was found.
 _ROUNDS = 3
 
@@ -85,7 +85,7 @@ def limits_of(streams: Sequence[PairedStream], pairs: int) -> np.ndarray:
     rows = np.nan_to_num(np.stack([each.difference for each in streams]), nan=np.inf)
     _, same, number = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     weights = weights / number[same.reshape(-1)]
-    return np.maximum(thresholds(weights, max(pairs, 1) / CHANCE), _LEAST_Z)
+    return np.maximum(thresholds(weights, max(pairs, 1) / CHANCE), _MIN_Z)
 
 
 def find_partings(streams: Sequence[PairedStream], *, levels: bool) -> list[Parting]:
@@ -170,7 +170,7 @@ def _scan(values: np.ndarray, error: np.ndarray, limits: np.ndarray, rows: np.nd
         if both.best is None or both.best.z[at] <= limits[row]:
             continue
         rise = both.rise(at)
-        if rise.last - rise.onset + 1 < _FEWEST_AFFECTED:
+        if rise.last - rise.onset + 1 < _MIN_AFFECTED:
             continue
         z = _confirmed(values[row], error[row], rise.onset, rise.last)
         if z > limits[row]:
@@ -204,7 +204,7 @@ def _confirmed(values: np.ndarray, error: np.ndarray, onset: int, last: int) -> 
 def _less_ramp(values: np.ndarray) -> np.ndarray:
     """Return a series less the best fit of a ramp that ends in a level; less its mean if it is short."""
     known = np.flatnonzero(np.isfinite(values))
-    if len(known) < _FEWEST_KNOWN:
+    if len(known) < _MIN_KNOWN:
         return values - _mean(values)
     best, least = values - _mean(values), np.inf
     for knot in np.unique(np.linspace(2, len(values), 12).astype(int)).tolist():
@@ -240,11 +240,11 @@ def _error_of(rest: np.ndarray, error: np.ndarray, part: slice) -> tuple[float, 
         return float("nan"), True
     measured = error[part][np.isfinite(rest[part]) & np.isfinite(error[part])]
     own = float(np.mean(measured**2)) / count if len(measured) else float("nan")
-    if len(known) < _FEWEST_KNOWN:
+    if len(known) < _MIN_KNOWN:
         return float(np.sqrt(own)), True
     spread = float(known @ known) / max(len(known) - 2, 1)
     like = float(known[1:] @ known[:-1]) / float(known @ known) if known.any() else 0.0
-    like = float(np.clip(like, 0.0, _MOST_LIKE))
+    like = float(np.clip(like, 0.0, _MAX_CORRELATION))
     between = spread / count * (1 + like) / (1 - like)
     slow = float(level_spread(rest[None])[0]) ** 2
     noise = float(np.fmax(between, slow))

@@ -13,7 +13,7 @@ from rlpanel.findings.engine.group_signals import mixed_prompts
 from rlpanel.findings.engine.places import GROUPS, MEAN
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import each_sample
-from rlpanel.findings.engine.streams import LEAST_ANGLE, USUAL, Stream, share_stream, texts_streams
+from rlpanel.findings.engine.streams import MIN_ANGLE, USUAL, Stream, share_stream, texts_streams
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
 
@@ -71,7 +71,7 @@ def content_streams(context: RuleContext, held: np.ndarray) -> Iterator[Stream]:
             HELD_OUT,
             share,
             "share",
-            LEAST_ANGLE,
+            MIN_ANGLE,
             0.25 / groups,
             USUAL / 2,  # `held_out_parting` tests it too
             is_percent=True,

@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.sources.records.expert_ids import EXPERTS
 
 #: Most experts of a layer: ids beyond are of something else.
-MOST_EXPERTS = 4096
+MAX_EXPERTS = 4096
 
 
 @dataclass
@@ -45,7 +45,7 @@ class ExpertLoad:
             return
         layers = {ids.shape[1] for ids in experts.values()}
         largest = max(int(ids.max()) for ids in experts.values())
-        if len(layers) > 1 or (self.layers and layers != {self.layers}) or largest >= MOST_EXPERTS:
+        if len(layers) > 1 or (self.layers and layers != {self.layers}) or largest >= MAX_EXPERTS:
             self.unlike += 1
             return
         trainer, engine = (experts.get(name) for name in EXPERTS)

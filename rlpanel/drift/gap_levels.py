@@ -20,7 +20,7 @@ CAP = 3.0
 #: Number of ranges of likelihood, with the same number of tokens in each.
 _RANGES = 24
 #: Fewest samples and tokens of a level.
-_FEWEST_SAMPLES, _FEWEST_TOKENS = 4, 40
+_MIN_SAMPLES, _MIN_TOKENS = 4, 40
 #: First positions of the ranges of positions.
 POSITIONS = (0, 1, 4, 16, 64, 256, 1024, 4096, 16384)
 #: Lower ends of the ranges of entropy and surprisal, in nats.
@@ -119,7 +119,7 @@ def level_means(
     with np.errstate(all="ignore"):
         means = np.where(size > 0, total / size, np.nan)
     number = (size > 0).sum(1)
-    enough = (number >= _FEWEST_SAMPLES) & (size.sum(1) >= _FEWEST_TOKENS)
+    enough = (number >= _MIN_SAMPLES) & (size.sum(1) >= _MIN_TOKENS)
     mean, error = np.full(count, np.nan), np.full(count, np.nan)
     for at in np.flatnonzero(enough).tolist():
         of_code = means[at][size[at] > 0]

@@ -16,7 +16,7 @@ from rlpanel.drift.gap_tokens import GapTokens
 #: Dimensions of `taken_away`, in their order.
 TAKEN_FROM = ("token", "text", "reward", "turn", "position in the response", "token class", "step")
 #: Most values of one dimension, tokens of a text, and different rewards that are told apart.
-_MOST, _LONGEST, _REWARDS = 12, 16, 6
+_MAX_VALUES, _MAX_TOKENS, _REWARDS = 12, 16, 6
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _levels(
     weight = np.bincount(codes[known], result.weight[known], len(names))
     pairs = np.unique(np.stack([codes, tokens.sample])[:, known & result.changed], axis=1)
     samples = np.bincount(pairs[0], minlength=len(names))
-    order = np.argsort(-changed, kind="stable")[:_MOST]
+    order = np.argsort(-changed, kind="stable")[:_MAX_VALUES]
     if dimension != "token":
         order = np.sort(order)
     for at in order.tolist():
@@ -129,11 +129,11 @@ def _stretches(tokens: GapTokens, result: Corrected) -> Iterator[Taken]:
     for part in np.split(at, ends):
         if len(part) < 2:
             continue
-        text = "".join(tokens.tokens[code] for code in tokens.token[part[:_LONGEST]].tolist())
-        text += "…" if len(part) > _LONGEST else ""
+        text = "".join(tokens.tokens[code] for code in tokens.token[part[:_MAX_TOKENS]].tolist())
+        text += "…" if len(part) > _MAX_TOKENS else ""
         count[text] += len(part)
         inside.setdefault(text, []).append(part)
-    for text, changed in count.most_common(_MOST):
+    for text, changed in count.most_common(_MAX_VALUES):
         whole = np.concatenate(inside[text])
         yield Taken(
             dimension="text",

@@ -238,7 +238,7 @@ _RELEASED_EVERY = 10
 #: Most times of arrival that are kept.
 _ARRIVALS = 20
 #: Most characters of an error, which may quote a value of the log.
-_LONGEST_REASON = 200
+_MAX_REASON = 200
 
 logger = logging.getLogger(__name__)
 
@@ -378,7 +378,7 @@ def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Fin
 def failure(rule: Rule, error: Exception) -> Finding:
     """Return the finding that stands for a rule that raised an error: what it would find is not known."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
     return Finding(
         severity="warning",
         sentence=f"The rule {rule.name} ({rule.label}) failed, so its findings are missing: {reason}",

@@ -35,7 +35,7 @@ _ON_CURVES = frozenset({"sustained_change", "reward_jumps", "held_out", "evaluat
 #: Rules on responses that are equal: the most frequent one is quoted.
 _ON_EQUAL = frozenset({"duplicates", "collapse"})
 #: Shortest response that is quoted, and most characters of it; shorter ones are equal by chance.
-_SHORTEST, _QUOTED = 16, 120
+_MIN_CHARS, _QUOTED = 16, 120
 #: Responses that are read of each window.
 _TEXTS = 160
 #: The first window with this share of the largest change shows it: a slide is not over in its first steps.
@@ -148,7 +148,7 @@ def _quote(
     snapshot = view.snapshot
     if index is None or not snapshot.has_number("response_chars"):
         return None
-    long = rows[snapshot.number("response_chars")[rows] >= _SHORTEST]
+    long = rows[snapshot.number("response_chars")[rows] >= _MIN_CHARS]
     hashes, first, counts = np.unique(
         snapshot.metadata("response_hash")[long], return_index=True, return_counts=True
     )

@@ -22,7 +22,7 @@ from rlpanel.gate.gate_result import (
     WindowValues,
     found_sentence,
 )
-from rlpanel.gate.run_notes import FEWEST_STEPS, MOST_WINDOWS, other_prompts, range_notes, run_notes
+from rlpanel.gate.run_notes import MAX_WINDOWS, MIN_STEPS, other_prompts, range_notes, run_notes
 from rlpanel.gate.run_series import GateRun, NumberSeries
 from rlpanel.gate.spread_test import (
     ALPHA,
@@ -93,7 +93,7 @@ def compare_to_baselines(
     if lacking:
         return _untold(result, numbers, f"{', '.join(lacking)} logs no response_tokens to align by")
     known = [each for each in positions if each is not None]
-    aligned = align(known, min(max(windows, 1), MOST_WINDOWS))
+    aligned = align(known, min(max(windows, 1), MAX_WINDOWS))
     if aligned is None:
         return _untold(result, numbers, f"The runs have no {axis} in common")
     result = replace(
@@ -105,8 +105,8 @@ def compare_to_baselines(
         notes=(*result.notes, *range_notes(runs, aligned, windows)),
     )
     fewest = min(aligned.steps(run) for run in range(len(runs)))
-    if fewest < FEWEST_STEPS:
-        return _untold(result, numbers, f"The runs have {fewest} common steps, fewer than {FEWEST_STEPS}")
+    if fewest < MIN_STEPS:
+        return _untold(result, numbers, f"The runs have {fewest} common steps, fewer than {MIN_STEPS}")
     note, reason = other_prompts(runs)
     result = replace(result, notes=(*result.notes, *([note] if note else [])))
     if reason:

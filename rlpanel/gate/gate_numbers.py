@@ -22,7 +22,7 @@ Scale = Literal["level", "log"]
 Parts = tuple[np.ndarray, np.ndarray]
 
 #: Smallest value whose logarithm is taken: the noise of floats lies below it.
-LEAST = 1e-6
+MIN_LOGARITHM = 1e-6
 #: The numbers of a gate without ``--on``.
 USUAL = ("reward", "valid_reward", "length", "kl", "mismatch", "tool_errors")
 #: Largest standard deviation between runs with the same settings that is assumed: for shares and rewards
@@ -74,7 +74,7 @@ class GateNumber:
         """Return means in the scale of the test."""
         if self.aim is not None:
             means = np.abs(means - self.aim)
-        return np.log(np.maximum(means, LEAST)) if self.scale == "log" else means
+        return np.log(np.maximum(means, MIN_LOGARITHM)) if self.scale == "log" else means
 
     def most_between(self, spread: float) -> float:
         """Return the largest standard deviation between seeds that is assumed, in the scale of the test.

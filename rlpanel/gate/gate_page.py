@@ -14,7 +14,7 @@ from rlpanel.gate.window_chart import window_chart
 from rlpanel.number_text import number as text
 
 #: Most characters of a prompt and of a response.
-MOST_CHARS = 2000
+MAX_CHARS = 2000
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ def _sample(result: GateResult, each: GateSample, texts: Mapping[str, SampleText
 def _shown(logged: str | None) -> Markup:
     if logged is None:
         return Markup("<i>cannot be read any more, or is not logged</i>")
-    if len(logged) <= MOST_CHARS:
+    if len(logged) <= MAX_CHARS:
         return escape(logged)
-    half = MOST_CHARS // 2
+    half = MAX_CHARS // 2
     left = len(logged) - 2 * half
     return Markup("{}<i> … {} characters left out … </i>{}").format(
         logged[:half], f"{left:,}", logged[-half:]

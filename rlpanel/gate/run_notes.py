@@ -10,11 +10,11 @@ from rlpanel.gate.aligned_windows import AlignedWindows
 from rlpanel.gate.run_series import GateRun
 
 #: Fewest common steps, and most windows.
-FEWEST_STEPS, MOST_WINDOWS = 5, 100
+MIN_STEPS, MAX_WINDOWS = 5, 100
 #: By how much less the new run may share prompts with the baselines than they share with each other.
 _LESS = 0.2
 #: Least share of each run's samples that have prompts of all runs.
-_LEAST = 0.2
+_MIN_SHARED = 0.2
 
 
 def run_notes(runs: Sequence[GateRun]) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def other_prompts(runs: Sequence[GateRun]) -> tuple[str, str]:
         f"{own:.0%} of the samples of {runs[0].name} have a prompt of the baselines, which share {usual:.0%} "
         "with each other"
     )
-    if min(kept) < _LEAST:
+    if min(kept) < _MIN_SHARED:
         return "", f"{said}: the new run has other prompts"
     for run in runs:
         run.only_prompts(common)

@@ -24,13 +24,13 @@ _PLANNED = 0.87
 #: Share of the windows that are the end of the run.
 END = 0.3
 #: Most baselines that are recommended.
-MOST_BASELINES = 12
+MAX_BASELINES = 12
 #: Names of the contrasts.
 WHOLE, LAST = "whole", "end"
 #: Largest correlation of neighbouring steps that is believed.
-_MOST_LIKE = 0.9
+_MAX_CORRELATION = 0.9
 #: Most parts of a run whose steps lie around a line each, and the fewest steps of a part.
-_STRETCHES, _LEAST_STEPS = 10, 10
+_STRETCHES, _MIN_STEPS = 10, 10
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _from_samples(place: np.ndarray, count: int, mean: np.ndarray, variance: np.
 def step_variance(values: np.ndarray) -> float:
     """Return the variance of a step for the mean over many: around lines, with the correlation of neighbours.
 
-    The lines are fitted to `_STRETCHES` parts of the steps, of at least `_LEAST_STEPS` each, since
+    The lines are fitted to `_STRETCHES` parts of the steps, of at least `_MIN_STEPS` each, since
     shorter ones show no correlation. What a line takes off the residuals and their products is added again
     by the diagonal
     and its neighbour of the hat matrix.
@@ -144,7 +144,7 @@ def step_variance(values: np.ndarray) -> float:
         return float((np.diff(values) ** 2).mean() / 2) if len(values) > 1 else 0.0
     squares = products = taken = 0.0
     free = pairs = 0
-    for part in np.array_split(values, max(1, min(_STRETCHES, len(values) // _LEAST_STEPS))):
+    for part in np.array_split(values, max(1, min(_STRETCHES, len(values) // _MIN_STEPS))):
         time = np.arange(len(part)) - (len(part) - 1) / 2
         size = float(time @ time)
         rest = part - part.mean() - time * (time @ part) / size
@@ -154,7 +154,7 @@ def step_variance(values: np.ndarray) -> float:
     usual = squares / free
     if not usual > 0:
         return 0.0
-    like = float(np.clip((products / usual + taken) / pairs, 0.0, _MOST_LIKE))
+    like = float(np.clip((products / usual + taken) / pairs, 0.0, _MAX_CORRELATION))
     return usual * (1 + like) / (1 - like)
 
 
@@ -262,10 +262,10 @@ def enough_baselines(contrast: RunContrast, size: float, worse: str, tests: int)
     Returns
     -------
     int or None
-        None if `MOST_BASELINES` are not enough.
+        None if `MAX_BASELINES` are not enough.
     """
     spread = contrast.error / (1 + 1 / (contrast.degrees + 1)) ** 0.5
-    for count in range(contrast.degrees + 2, MOST_BASELINES + 1):
+    for count in range(contrast.degrees + 2, MAX_BASELINES + 1):
         more = replace(contrast, error=spread * (1 + 1 / count) ** 0.5, degrees=count - 1)
         if detectable(more, worse, tests) <= size:
             return count

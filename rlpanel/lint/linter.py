@@ -58,7 +58,7 @@ RULE_MODULES = (
 #: Samples that are read, and checked, at a time.
 BATCH = 256
 #: Samples of a run that processes are started for.
-LEAST_PARALLEL = 10_000
+MIN_PARALLEL = 10_000
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Linter:
         most: int | None = None,
         pad_token: str = "",
         jobs: int = 0,
-        least_parallel: int = LEAST_PARALLEL,
+        least_parallel: int = MIN_PARALLEL,
     ) -> None:
         self._index, self._most, self._pad = index, most, pad_token
         self._jobs, self._least_parallel = jobs, least_parallel

@@ -25,7 +25,7 @@ SPECIAL = re.compile(
 )
 _BYTE_PIECE = re.compile(r"((?:<0x[0-9A-Fa-f]{2}>)+)")
 #: Characters of a message by which it is found, at least: shorter ones occur anywhere.
-_LEAST = 6
+_MIN_CHARS = 6
 
 
 def token_text(tokens: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def _texts(joined: str, messages: Sequence[Message]) -> list[tuple[str, int, int
     for message in messages:
         text = message["content"].strip()
         # A policy may write a turn's header itself, which is elsewhere in the tokens, too.
-        usable = len(text) >= _LEAST and SPECIAL.search(text) is None
+        usable = len(text) >= _MIN_CHARS and SPECIAL.search(text) is None
         place = joined.find(text, at) if usable else -1
         if place >= 0:
             at = place + len(text)

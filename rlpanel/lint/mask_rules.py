@@ -17,7 +17,7 @@ from rlpanel.texts.prompt_parts import ENDS, PADS
 _PART = "masks and turns"
 _MESSAGES = "messages beside response_tokens and loss_mask: the messages' texts must be in the tokens"
 #: Length from which on a mask with one token out is not a response of one or two tokens.
-_LEAST = 4
+_MIN_LENGTH = 4
 
 
 @lint_rule(
@@ -137,7 +137,7 @@ def mask_in_place(batch: LintSamples) -> Marks:
             if wrong := located.wrong(0):
                 best = min((1, -1), key=located.wrong)
                 shift = best if located.wrong(best) < wrong / 2 else 0
-        elif len(loss) < _LEAST or not loss.any() or (loss[1:-1] == 0).any():
+        elif len(loss) < _MIN_LENGTH or not loss.any() or (loss[1:-1] == 0).any():
             if not (loss > 0).all():
                 continue  # zeros inside may be another's tokens
         else:

@@ -27,7 +27,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Keys of ``run.json`` that name a tokenizer or a model.
 _KEYS = ("tokenizer", "tokenizer_name", "tokenizer_name_or_path", "model", "model_name", "model_name_or_path")
 #: Samples by which a tokenizer is tried, and the least number of them that have ids beside a text.
-TRIED, _LEAST_TRIED = 16, 3
+TRIED, _MIN_TRIED = 16, 3
 #: Share of a text's three-letter pieces that its decoded ids have, at least. The pieces of an own tokenizer
 #: are nearly all there (0.9 and more), those of a foreign one by chance (below 0.2).
 _ALIKE = 0.5
@@ -127,7 +127,7 @@ def _foreign_samples(decode: Callable[[Sequence[int]], str], index: RunIndex, sn
         if ids is not None and len(ids) and np.isfinite(ids).all() and pieces:
             decoded.append(_pieces(decode(ids.astype(np.int64).tolist())))
             logged.append(pieces)
-    if len(decoded) < _LEAST_TRIED:
+    if len(decoded) < _MIN_TRIED:
         return 0
     alike = (len(own & text) >= _ALIKE * len(text) for own in decoded for text in logged)
     return 0 if any(alike) else len(decoded)

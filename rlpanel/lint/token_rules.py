@@ -181,7 +181,7 @@ def _several_texts(known: Mapping[int, tuple[np.ndarray, Sequence[str]]]) -> lis
 
 
 #: Share of the finished responses whose last id is an end token's.
-_MOST_ENDS = 0.75
+_MAX_ENDS = 0.75
 _END = re.compile(rf"(?:{SPECIAL.pattern})\s*\Z")
 _BOS = re.compile(
     r"(<s>|<bos>|<BOS_TOKEN>|\[BOS\]|<\|(?:begin_of_text|startoftext|bos)\|>|<[|｜]begin[▁_]of[▁_]sentence[|｜]>)"
@@ -235,7 +235,7 @@ def has_eos(batch: LintSamples) -> Marks:
             last.append((number, tokens[at] if tokens else ""))
     known = [each for each, is_end in zip(last, ended, strict=True) if each is not None and is_end]
     usual = Counter(number for number, _ in known).most_common(1)
-    end_id = usual[0][0] if usual and usual[0][1] >= _MOST_ENDS * len(known) and len(known) > 1 else None
+    end_id = usual[0][0] if usual and usual[0][1] >= _MAX_ENDS * len(known) and len(known) > 1 else None
     values, details = np.full(len(batch), np.nan), {}
     for at, each in enumerate(last):
         if each is None or not ended[at]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from rlpanel.errors import SettingError
 
 #: Path of the board's endpoint, seconds to wait for it, and most bytes of its answer.
-PATH, _SECONDS, _MOST = "/show", 10.0, 4096
+PATH, _SECONDS, _MAX_ANSWER = "/show", 10.0, 4096
 
 
 class BoardClient:
@@ -46,7 +46,7 @@ class BoardClient:
         try:
             connection.request("POST", f"{parts.path}{PATH}", body, headers)
             response = connection.getresponse()
-            said = response.read(_MOST).decode("utf-8", "replace")
+            said = response.read(_MAX_ANSWER).decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             raise SettingError(f"the board at {self._url} cannot be reached: {error}") from error
         finally:

@@ -35,10 +35,10 @@ def invalid_text_share(by: Segments, invalid_chars: np.ndarray) -> np.ndarray:
 
 
 #: Texts with fewer characters are too short to measure repetition.
-SHORTEST = 16
+MIN_CHARS = 16
 
 _OVER = "nothing: it is computed in exports and by `run.samples(text=True)` only"
-_UNDEFINED = f"a response of fewer than {SHORTEST} characters"
+_UNDEFINED = f"a response of fewer than {MIN_CHARS} characters"
 
 
 @metric(
@@ -83,11 +83,11 @@ def distinct_4(response_text: np.ndarray) -> np.ndarray:
 
 def _compression_ratio(text: str) -> float:
     raw = text.encode("utf-8", "surrogatepass")
-    return len(zlib.compress(raw)) / len(raw) if len(text) >= SHORTEST else np.nan
+    return len(zlib.compress(raw)) / len(raw) if len(text) >= MIN_CHARS else np.nan
 
 
 def _distinct_ratio(text: str) -> float:
     count = len(text) - 3
     return (
-        len({text[start : start + 4] for start in range(count)}) / count if len(text) >= SHORTEST else np.nan
+        len({text[start : start + 4] for start in range(count)}) / count if len(text) >= MIN_CHARS else np.nan
     )

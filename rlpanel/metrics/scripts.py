@@ -57,18 +57,18 @@ _SLICE = 1 << 14
 _GROUPS = (np.array([_LATIN, 1, 2, _KANA, _HAN]), np.array([3, 4, 5, 6, 9, _OTHER]))
 _BITS = 10
 _FIELDS = np.arange(6, dtype=np.uint64) * np.uint64(_BITS)
-_LONGEST = (1 << _BITS) - 1
+_MAX_RUN = (1 << _BITS) - 1
 
 
 def script_counts(texts: Sequence[str]) -> np.ndarray:
     """Return the number of letters of each of the S scripts in each of N texts, shape (N, S)."""
     lengths = text_lengths(texts)
     counts = np.zeros((len(texts), len(SCRIPTS)), np.int64)
-    for row in np.flatnonzero(lengths > _LONGEST).tolist():
+    for row in np.flatnonzero(lengths > _MAX_RUN).tolist():
         scripts = _script_of().take(_code_points(texts[row]), mode="clip")
         counts[row] = np.bincount(scripts, minlength=len(SCRIPTS) + 1)[:_NO_LETTER]
     for rows, starts, points in _slices(
-        texts, np.flatnonzero((lengths > 0) & (lengths <= _LONGEST)), lengths
+        texts, np.flatnonzero((lengths > 0) & (lengths <= _MAX_RUN)), lengths
     ):
         found = _count_group(0, points, starts)
         counts[np.ix_(rows, _GROUPS[0])] = found[:, :-1]
@@ -171,7 +171,7 @@ def _code_points(text: str) -> np.ndarray:
 def _count_group(group: int, points: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return the number of letters of each script of a group; group 0 has one more for those of group 1."""
     sums = np.add.reduceat(_packed(group).take(points, mode="clip"), starts)
-    return (sums[:, None] >> _FIELDS) & np.uint64(_LONGEST)
+    return (sums[:, None] >> _FIELDS) & np.uint64(_MAX_RUN)
 
 
 @cache

@@ -161,11 +161,11 @@ _ENDS = tuple(ENDS)
 
 
 #: Prompts with fewer characters are too short: an equal text may be chance.
-SHORTEST = 32
+MIN_PROMPT = 32
 #: Least and greatest length of the second half of a prompt, in characters.
-LEAST, MOST = 64, 256
+MIN_HALF, MAX_HALF = 64, 256
 #: A longer prompt is not searched for special tokens before its last characters.
-_SEARCHED = 4 * MOST
+_SEARCHED = 4 * MAX_HALF
 #: Characters that are rare in texts about mathematics and code, and others that are not common.
 _RARE, _UNCOMMON = re.compile("[~Z?QXJKU@VYq!&;Gjz%#]"), re.compile("[^ a-y,.]")
 
@@ -187,8 +187,8 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
         NaN if a text is missing, or if the prompt has fewer than 32 characters.
     """
     asked, texts = empty_for_none(prompts), empty_for_none(responses)
-    tells = text_lengths(asked) >= SHORTEST
-    rows = np.flatnonzero(tells & (text_lengths(texts) >= SHORTEST)).tolist()
+    tells = text_lengths(asked) >= MIN_PROMPT
+    rows = np.flatnonzero(tells & (text_lengths(texts) >= MIN_PROMPT)).tolist()
     # The samples of a group share a prompt.
     sought = {prompt: _sought(prompt[-_SEARCHED:]) for prompt in dict.fromkeys(map(asked.__getitem__, rows))}
     pairs = [sought[asked[row]] for row in rows]
@@ -204,8 +204,8 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
 @lru_cache(maxsize=1024)
 def _sought(prompt: str) -> tuple[str, str]:
     """Return the end of a prompt, empty if the prompt is short, and a rare character of that end."""
-    text = last_between_special_tokens(prompt, SHORTEST)
-    half = text[-min(max(len(text) // 2, LEAST), MOST) :]
+    text = last_between_special_tokens(prompt, MIN_PROMPT)
+    half = text[-min(max(len(text) // 2, MIN_HALF), MAX_HALF) :]
     if not half.isascii():
         return half, max(half)
     rare = _RARE.search(half) or _UNCOMMON.search(half)

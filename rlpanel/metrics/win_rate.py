@@ -21,7 +21,7 @@ import numpy as np
 from rlpanel.metrics.reward import EQUAL_WITHIN
 
 #: More degrees of freedom count as this many, whose quantile is less than 0.0003 above the normal one.
-_MOST = 10_000
+_MAX_FREEDOM = 10_000
 #: Bisections of the angle: after 60, its error is smaller than the rounding of a float.
 _BISECTIONS = 60
 
@@ -40,7 +40,7 @@ def t95(df: int) -> float:
     float
         12.706 for 1, 2.045 for 29, and 1.960 in the limit, which is the normal distribution's.
     """
-    df = min(df, _MOST)
+    df = min(df, _MAX_FREEDOM)
     low, high = 0.0, math.pi / 2
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

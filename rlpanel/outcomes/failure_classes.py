@@ -39,7 +39,7 @@ _ENDED = frozenset({"stop", "eos", "eos_token", "end_turn", "completed", "agent_
 #: Roles of messages that hold what tools and environments returned.
 _RESULTS = frozenset({"tool", "environment"})
 #: A longer result that is no error may be a text about errors, such as a file that was read.
-_LONGEST_RESULT = 2000
+_MAX_RESULT = 2000
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _of_messages(end: Ending, record: Record) -> Failure | None:
         at = results[-1]
         message = messages[at]
         said = said_class(message["content"], of_tool=True)
-        is_short = message.get("is_error") or len(message["content"]) <= _LONGEST_RESULT
+        is_short = message.get("is_error") or len(message["content"]) <= _MAX_RESULT
         if said and is_short and (said[0] == CALL or not end.status):
             return Failure(said[0], True, said[1], f"message {at + 1} ({message['role']})")
         if message.get("is_error") and at == len(messages) - 1:

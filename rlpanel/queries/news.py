@@ -29,7 +29,7 @@ Since = Annotated[
 #: Order of the rows; the steps come last.
 KINDS = ("new", "ended", "ongoing", "error", "event", "step")
 #: Most complete steps that have a row, the newest ones.
-MOST_STEPS = 20
+MAX_STEPS = 20
 
 
 @question(
@@ -115,7 +115,7 @@ def news(run: RunData, since: Since) -> Table:
         for each in listed
         if each.step > since
     ]
-    listed_steps = set(after[-MOST_STEPS:].tolist())
+    listed_steps = set(after[-MAX_STEPS:].tolist())
     told = steps(run, last=int((numbers >= min(listed_steps, default=since)).sum()))
     measured = [column for column in told.columns if column.name not in ("step", "complete")]
     rows += [{"kind": "step", **row} for row in told.rows if row["step"] in listed_steps]

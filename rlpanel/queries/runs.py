@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlpanel.store.index.run_summary import RunSummaries, RunSummary
 
 #: Runs without a summary are read as long as they have fewer megabytes than this together.
-MOST_READ = 256
+MAX_READ = 256
 
 _READ = "when the run was last read; null if it was never read, and unread says why"
 #: Columns that runs can be sorted by.
@@ -91,7 +91,7 @@ def runs(
     limit: Limit = None,
     offset: Offset = 0,
     sort: RunSort = "",
-    read: MostRead = MOST_READ,
+    read: MostRead = MAX_READ,
     summaries: Any = None,
     found: Any = None,
 ) -> Table:

@@ -30,7 +30,7 @@ from rlpanel.texts.display_text import decode
 #: Last parts of the names of the trainer's scalars that are drawn, if it logged them.
 TRAINERS = ("loss", "pg_loss", "policy_loss", "grad_norm", "lr", "learning_rate", "clip_frac", "pg_clipfrac")
 #: Most samples of a table; a filter finds others.
-MOST_SAMPLES = 200
+MAX_SAMPLES = 200
 _NOT_DRAWN = frozenset({"step", "samples", "complete", "episodes"})
 #: Characters of a response in the table.
 _CHARS = 160
@@ -152,7 +152,7 @@ class RunFeed:
         data = self._run.data
         if step is not None and data.snapshot.steps.position(step) < 0:
             step = None
-        return samples(data, step=step, filter=filter, sort=sort, limit=MOST_SAMPLES, text=True, chars=_CHARS)
+        return samples(data, step=step, filter=filter, sort=sort, limit=MAX_SAMPLES, text=True, chars=_CHARS)
 
     def sample(self, uid: str) -> ShownSample:
         """Return one sample with its tokens, its metrics and its conversation."""

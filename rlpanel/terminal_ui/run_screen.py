@@ -28,7 +28,7 @@ from rlpanel.terminal_ui.samples_view import SamplesView
 ORDERS = ("", "-reward", "reward", "-kl_k3_mean", "-response_tokens")
 _TABS = ("curves", "findings", "samples")
 #: Fewest characters of a curve's width, and most curves in a row.
-_CURVE, _MOST_BESIDE = 38, 4
+_CURVE, _MAX_BESIDE = 38, 4
 #: Lines of a curve.
 _LOWEST, _HIGHEST = 6, 16
 
@@ -203,7 +203,7 @@ class RunScreen(Screen[None]):
 
     def _arrange(self, width: int, height: int) -> None:
         """Put as many curves beside each other as fit, and make them higher in a high terminal."""
-        beside = max(min(width // _CURVE, _MOST_BESIDE), 1)
+        beside = max(min(width // _CURVE, _MAX_BESIDE), 1)
         rows = -(-len(self.query(CurveView)) // beside) or 1
         grid = self.query_one(Grid)
         grid.styles.grid_size_columns = beside

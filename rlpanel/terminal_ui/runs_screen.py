@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
 from rlpanel.errors import RLPanelError
-from rlpanel.queries.runs import MOST_READ
+from rlpanel.queries.runs import MAX_READ
 from rlpanel.queries.table import Table
 from rlpanel.terminal_ui.filter_line import FilterLine
 from rlpanel.terminal_ui.run_marks import MARKS, SEVERITY_COLORS, age_text
@@ -30,7 +30,7 @@ ORDERS = (
 )  # fmt: skip
 
 #: Most rows and megabytes of the first lists: the newest runs are shown before all have been read.
-LISTS: tuple[tuple[int | None, int], ...] = ((64, 16), (512, 64), (None, MOST_READ))
+LISTS: tuple[tuple[int | None, int], ...] = ((64, 16), (512, 64), (None, MAX_READ))
 #: Part of the time that may be spent on reading the list.
 SHARE = 0.05
 

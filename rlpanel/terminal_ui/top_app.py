@@ -18,7 +18,7 @@ from rlpanel.terminal_ui.run_screen import RunScreen
 from rlpanel.terminal_ui.runs_screen import RunsScreen
 
 #: Seconds that the list waits for the reader.
-LONGEST = 60.0
+MAX_WAIT = 60.0
 
 
 class TopApp(App[None]):
@@ -59,7 +59,7 @@ class TopApp(App[None]):
     def _read(self, sort: str, limit: int | None, megabytes: int) -> Table:
         # The reader lists the folder as often as its size allows; a folder that is missing has no list.
         if os.path.isdir(self._root):
-            self._listed.wait(LONGEST)
+            self._listed.wait(MAX_WAIT)
         summaries, found = default_runtime().summaries, self._watched.runs
         return runs(self._root, sort=sort, limit=limit, read=megabytes, summaries=summaries, found=found)
 

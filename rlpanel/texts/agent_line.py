@@ -14,7 +14,7 @@ from typing import Any
 from rlpanel.texts.shorten import ELLIPSIS, shorten
 
 #: Most characters of a text that is searched for calls, and of an argument; most calls that are written out.
-_LONGEST, _ARGUMENT, _WRITTEN = 4000, 40, 2
+_MAX_CHARS, _ARGUMENT, _WRITTEN = 4000, 40, 2
 
 #: A call as Hermes and Qwen write it, as Qwen Coder and Llama do, as a logged message has it, and as Mistral.
 _CALL = re.compile(
@@ -52,7 +52,7 @@ def ends_of(text: str, chars: int) -> str:
 
     `agent_line` reads the ends again.
     """
-    if len(text) <= chars or not _CALL.search(text, 0, _LONGEST):
+    if len(text) <= chars or not _CALL.search(text, 0, _MAX_CHARS):
         return shorten(text, chars)
     half = chars // 2
     return f"{text[:half].rstrip()}{_CUT}{text[-half:].lstrip()}"
@@ -73,7 +73,7 @@ def agent_line(text: str, *, failed: bool = False) -> str:
     >>> agent_line('<tool_call>{"name": "add", "arguments": {"a": 2, "b": 5}}</tool_call>It is 7.')
     'add(a=2, b=5) → It is 7.'
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_CHARS:
         return text
     text, cut, end = text.partition(_CUT)
     found = list(_CALL.finditer(text))

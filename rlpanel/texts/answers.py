@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 #: Most characters at the end of a response that are read, and of an answer.
-TAIL, MOST = 20_000, 300
+TAIL, MAX_ANSWER = 20_000, 300
 #: Values of a comparison: the answer equals the ground truth, differs, or cannot be compared with it.
 EQUAL, DIFFERENT, UNCLEAR = "yes", "no", "unclear"
 #: Share of the best rule's equal answers from which a more specific rule is preferred.
@@ -65,7 +65,7 @@ def _boxed(text: str) -> str | None:
         end = max(text.rfind(r"\boxed", 0, end), text.rfind(r"\fbox", 0, end))
         match = _BOX.match(text, end) if end >= 0 else None
         depth = 1
-        for at in range(match.end(), min(len(text), match.end() + MOST)) if match else ():
+        for at in range(match.end(), min(len(text), match.end() + MAX_ANSWER)) if match else ():
             depth += {"{": 1, "}": -1}.get(text[at], 0)
             if not depth and match:
                 return text[match.end() : at]
@@ -141,7 +141,7 @@ def answer_of(response: str, rule: AnswerRule) -> str | None:
     while match := _SPECIAL.search(tail[-_CUT - 4 :]):
         tail = tail[: len(tail) - len(match[0])].rstrip()
     answer = rule.read(tail)
-    return answer.strip()[:MOST] or None if answer is not None else None
+    return answer.strip()[:MAX_ANSWER] or None if answer is not None else None
 
 
 def match_of(answer: str | None, truth: str | None) -> str | None:
@@ -175,7 +175,7 @@ def _truths(truth: str) -> Sequence[str]:
 
 
 def _compare(answer: str, truth: str) -> str:
-    if len(truth) > MOST:
+    if len(truth) > MAX_ANSWER:
         return EQUAL if answer == truth else UNCLEAR
     left, right = _plain(answer), _plain(truth)
     if left == right:
@@ -188,7 +188,7 @@ def _compare(answer: str, truth: str) -> str:
     letters = _letter(left), _letter(right)
     if all(letters):
         return EQUAL if letters[0] == letters[1] else DIFFERENT
-    in_words = not any(len(text) >= MOST or _FORMULA.search(text) for text in (left, right))
+    in_words = not any(len(text) >= MAX_ANSWER or _FORMULA.search(text) for text in (left, right))
     return DIFFERENT if in_words and left not in right and right not in left else UNCLEAR
 
 
@@ -220,7 +220,7 @@ def _plain(text: str) -> str:
 
 def _quantity(text: str) -> tuple[Fraction, str] | None:
     """Return a number and its unit; None for anything else."""
-    match = _QUANTITY.fullmatch(text) if len(text) <= MOST else None
+    match = _QUANTITY.fullmatch(text) if len(text) <= MAX_ANSWER else None
     if match is None or (match[4] and not match[3]) or (match[2] and not int(match[2])):
         return None
     return Fraction(match[1].replace(",", "")) / int(match[2] or 1), f"{match[3]}{match[4] or ''}"

@@ -20,7 +20,7 @@ from rlpanel.store.snapshot.run_view import RunView
 #: Next steps by default, most samples of a step that are read, and seconds between two progress results.
 STEPS, PER_STEP, PULSE = 5, 512, 0.25
 #: Fewest phrases for a correlation.
-FEWEST = 5
+MIN_PHRASES = 5
 #: Samples that are read at once.
 _AT_ONCE = 64
 
@@ -61,7 +61,7 @@ class NextSteps:
     def agreement(self, push: np.ndarray) -> float | None:
         """Return the rank correlation (Spearman 1904) of pushes and changes over phrases.
 
-        None with fewer than `FEWEST` phrases, without next steps, or if all are equal.
+        None with fewer than `MIN_PHRASES` phrases, without next steps, or if all are equal.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class NextSteps:
         """
         change = self.following - self.now
         known = np.isfinite(change)
-        if known.sum() < FEWEST:
+        if known.sum() < MIN_PHRASES:
             return None
         ranks = [pd.Series(values[known]).rank().to_numpy() for values in (push, change)]
         if not all(each.std() > 0 for each in ranks):

@@ -19,7 +19,7 @@ from rlpanel.update.update_batch import UpdateBatch
 #: Most tokens that are searched; of more, those of the heaviest samples.
 MAX_TOKENS = 500_000
 #: Tokens of the shortest and of the longest phrase.
-SHORTEST, LONGEST = 2, 4
+MIN_PHRASE, MAX_PHRASE = 2, 4
 #: Phrases of each length that are counted exactly.
 _CANDIDATES = 200
 #: Most texts by which the encoding of the tokens is found.
@@ -104,7 +104,7 @@ def phrase_weights(
     runs: list[_Run] = []
     # Two sequences that several samples have, with all but a token in common, make one that is longer.
     shorter = _Sequences(np.arange(len(found.at)), found.code)
-    for length in range(SHORTEST, LONGEST + 1):
+    for length in range(MIN_PHRASE, MAX_PHRASE + 1):
         shorter = _longer(found, shorter)
         runs += _heaviest_runs(found, shorter, size, length)
     runs.sort(key=lambda each: (-each.weight, -len(each.codes), each.codes))

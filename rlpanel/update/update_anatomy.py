@@ -27,7 +27,7 @@ _EDGES = np.array([0, 16, 64, 256, 1024, 4096, 16384, 65536, 262144])
 #: Turns that have a row of their own; later ones share the last row.
 _MAX_TURNS = 64
 #: Most phrases if there is no other limit.
-_MOST_PHRASES = 50
+_MAX_PHRASES = 50
 #: Marks of spaces in tokens of usual tokenizers.
 _SPACES = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t", "č": "\r"})
 
@@ -339,7 +339,7 @@ def _of_phrases(
     batch: UpdateBatch, pushes: np.ndarray, totals: LossTotals, total: float, limit: int | None
 ) -> tuple[list[WeightRow], int]:
     """Return the rows of phrases, and the number of samples that were searched."""
-    found, searched = phrase_weights(batch, pushes, totals.weight, limit or _MOST_PHRASES)
+    found, searched = phrase_weights(batch, pushes, totals.weight, limit or _MAX_PHRASES)
     rows = [
         WeightRow(
             "phrase", each.text, each.weight / total, each.net / total, each.tokens, each.samples, each.change

@@ -204,7 +204,7 @@ log = logging.getLogger(__name__)
 #: Capacity of a recipient's queue; further alerts are offered again at the next check of their run.
 ROOM = 100
 #: Seconds of pause after a first failure, and the longest pause; it doubles with each further failure.
-PAUSE, LONGEST_PAUSE = 1.0, 300.0
+PAUSE, MAX_PAUSE = 1.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -303,5 +303,5 @@ class AlertQueue:
             log.warning("alerts do not reach %s: %s; delivery is retried", self.recipient.name, error)
         with self._changed:
             self._waiting.move_to_end(alert.id)
-        self._stopping.wait(min(self._pause * 2**self._failures, LONGEST_PAUSE))
+        self._stopping.wait(min(self._pause * 2**self._failures, MAX_PAUSE))
         self._failures = min(self._failures + 1, 30)

@@ -31,7 +31,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
-_SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
+_MIN_NOTICE, _PER_CHARACTER = 8000, 65
 #: A root with more runs opens with the table of all of them.
 MANY_RUNS = 10
 #: Defaults of what the address holds.
@@ -396,5 +396,5 @@ def notify(message: str) -> None:
         # The notification is shown as HTML, and messages quote names of files and of the URL.
         # Quotes stay as they are: screen readers read the message as it is sent.
         text = escape(message, quote=False)
-        duration = max(_SHORTEST_NOTICE, _PER_CHARACTER * len(text))
+        duration = max(_MIN_NOTICE, _PER_CHARACTER * len(text))
         pn.state.onload(lambda: notifications.warning(text, duration=duration))

@@ -46,7 +46,7 @@ except ImportError:  # Windows
 log = logging.getLogger(__name__)
 
 #: Most open connections. An idle one takes about 20 KB.
-MOST = 4096
+MAX_CONNECTIONS = 4096
 #: Descriptors that are kept for files, at least; and the largest number of descriptors to ask the system for.
 FOR_FILES, WANTED = 64, 65_536
 #: Seconds between two messages about the same limit.
@@ -72,8 +72,8 @@ def most_connections() -> int:
     """Return how many connections may be open, so that descriptors are left for files."""
     limit = resource.RLIM_INFINITY if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if resource is None or limit == resource.RLIM_INFINITY:
-        return MOST
-    return max(1, min(MOST, limit - max(FOR_FILES, limit // 4)))
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, limit - max(FOR_FILES, limit // 4)))
 
 
 @contextmanager

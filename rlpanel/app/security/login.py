@@ -33,10 +33,10 @@ from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_langua
 
 log = logging.getLogger(__name__)
 
-#: Wrong tokens of one address that cost no wait; after them the wait doubles up to `LONGEST` seconds.
-FREE, LONGEST = 5, 30.0
+#: Wrong tokens of one address that cost no wait; after them the wait doubles up to `MAX_WAIT` seconds.
+FREE, MAX_WAIT = 5, 30.0
 #: Wrong tokens of all addresses together within `WINDOW` seconds, after which every guess waits.
-MOST, WINDOW = 100, 60.0
+MAX_WRONG, WINDOW = 100, 60.0
 #: Addresses that are remembered, and seconds after which one is forgotten.
 REMEMBERED, FORGOTTEN = 10_000, 3600.0
 #: Addresses that are logged one by one.
@@ -61,7 +61,7 @@ class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._addresses: OrderedDict[str, _Failures] = OrderedDict()
-        self._recent: deque[float] = deque(maxlen=MOST)
+        self._recent: deque[float] = deque(maxlen=MAX_WRONG)
         self._logged = 0
 
     def wait(self, address: str) -> float:
@@ -69,8 +69,8 @@ class LoginThrottle:
         now = self._clock()
         failures = self._addresses.get(network_of(address), _Failures())
         over = failures.count - FREE
-        own = failures.last + min(2.0 ** min(over, 10), LONGEST) - now if over >= 0 else 0.0
-        crowded = len(self._recent) == MOST and now - self._recent[0] < WINDOW
+        own = failures.last + min(2.0 ** min(over, 10), MAX_WAIT) - now if over >= 0 else 0.0
+        crowded = len(self._recent) == MAX_WRONG and now - self._recent[0] < WINDOW
         total = self._recent[0] + WINDOW - now if crowded else 0.0
         return max(own, total, 0.0)
 
@@ -103,7 +103,7 @@ class LoginThrottle:
 #: Days that a browser stays signed in.
 DAYS = 7
 #: Fewest characters of a token.
-SHORTEST = 16
+MIN_TOKEN = 16
 
 
 def new_token() -> str:
@@ -113,9 +113,9 @@ def new_token() -> str:
 
 def check_length(token: str) -> None:
     """Raise `SettingError` for a token that can be guessed; an empty one means that none is asked for."""
-    if token and len(token) < SHORTEST:
+    if token and len(token) < MIN_TOKEN:
         raise SettingError(
-            f"the token has {len(token)} characters and could be guessed; use at least {SHORTEST}, "
+            f"the token has {len(token)} characters and could be guessed; use at least {MIN_TOKEN}, "
             f"for example RLPANEL_TOKEN={new_token()}"
         )
 

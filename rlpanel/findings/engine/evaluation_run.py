@@ -15,7 +15,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Columns that only a training has.
 _TRAINED = ("advantage", "token_advantage_mean", "return", "returns", "value", "value_mean", "lag")
 #: Fewest steps, share of a step's prompts that the step before has, too, and share of such steps.
-_FEWEST, _SAME, _MOST = 4, 0.9, 0.9
+_MIN_STEPS, _SAME, _MIN_SHARE = 4, 0.9, 0.9
 #: Fewest different prompts of a step: a training may repeat a few for a trial, an evaluation has a set.
 _PROMPTS = 16
 
@@ -41,7 +41,7 @@ def _is_trained(snapshot: Snapshot) -> bool:
 def _comes_again(context: RuleContext) -> bool:
     """Return True if nearly all steps have the prompts of the step before."""
     steps, rows = context.steps, context.rows
-    if len(steps) < _FEWEST:
+    if len(steps) < _MIN_STEPS:
         return False
     bounds = np.searchsorted(context.row_steps, np.arange(len(steps) + 1))
     prompts = context.snapshot.prompts
@@ -54,4 +54,4 @@ def _comes_again(context: RuleContext) -> bool:
     if len(np.unique(newest)) < _PROMPTS or not same(len(steps) - 1):
         return False
     tried = np.unique(np.linspace(1, len(steps) - 1, min(len(steps) - 1, 40)).astype(int))
-    return float(np.mean([same(at) for at in tried.tolist()])) >= _MOST
+    return float(np.mean([same(at) for at in tried.tolist()])) >= _MIN_SHARE

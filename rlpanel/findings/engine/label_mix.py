@@ -17,9 +17,9 @@ from rlpanel.findings.engine.signal import RowBatch, column_signal
 #: Share of a change that must vanish with the earlier mix, and of the earlier data that is still there.
 _EXPLAINED, _SHARED = 0.5, 0.5
 #: Fewest samples of a value, and the smallest change of a value's share.
-_FEWEST, _MOVED = 10, 0.08
+_MIN_SAMPLES, _MOVED = 10, 0.08
 #: A label with more values than this is an identifier.
-_MOST = 20
+_MAX_VALUES = 20
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def explaining_mix(context: RuleContext, column: str, change: Change) -> Mix | N
         if label in (WHOLE, RANK) or not before.any():
             continue
         (old_size, old), (new_size, new) = (_levels(table[:, rows], mask) for mask in (before, change.mask))
-        both = (old_size >= _FEWEST) & (new_size >= _FEWEST)
+        both = (old_size >= _MIN_SAMPLES) & (new_size >= _MIN_SAMPLES)
         shares = [size / max(size.sum(), 1) for size in (old_size, new_size)]
         if shares[0][both].sum() < _SHARED or np.abs(shares[1] - shares[0]).max() < _MOVED:
             continue
@@ -100,7 +100,7 @@ def has_other_data(context: RuleContext, column: str, rank: int, mask: np.ndarra
             continue
         codes, names = rows.label_codes(place)
         use = known & (codes >= 0)
-        if len(names) > _MOST or not use.any():
+        if len(names) > _MAX_VALUES or not use.any():
             continue
         sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
         totals = [
@@ -109,7 +109,7 @@ def has_other_data(context: RuleContext, column: str, rank: int, mask: np.ndarra
         shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1)
         if np.abs(shares[0] - shares[1]).max() < _MOVED:
             continue
-        both = (sizes >= _FEWEST).all(axis=0)
+        both = (sizes >= _MIN_SAMPLES).all(axis=0)
         if shares[0][both].sum() < _SHARED:
             return place
         mine, theirs = (total[both] / size[both] for total, size in zip(totals, sizes, strict=True))

@@ -20,7 +20,7 @@ from rlpanel.findings.engine.finding import SEVERITIES, Finding
 PATIENCE = 2
 #: Complete steps without it after which a finding has ended; doubled for one that is confirmed, and each time
 #: that it came back after that.
-HOLD, _MOST_RETURNS = 4, 4
+HOLD, _MAX_RETURNS = 4, 4
 #: Rules whose subject is the largest of several changes at one step: another one may be the largest after the
 #: next step. Their findings are the same if they begin this many steps apart at most.
 _BY_STEP, _SAME_STEP = ("something_changed",), 3
@@ -95,7 +95,7 @@ class RaisedFindings:
         for key, each in known.items():
             if key in current:
                 continue
-            hold = HOLD << min(each.returns + each.confirmed, _MOST_RETURNS)
+            hold = HOLD << min(each.returns + each.confirmed, _MAX_RETURNS)
             if each.ended is None and (settled or after[each.last] >= hold):
                 state[key] = replace(each, ended=now)
             else:

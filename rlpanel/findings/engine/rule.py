@@ -26,7 +26,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 #: Steps after which something that is missing is late, also as a time: in median step times.
 PATIENT_STEPS = 3
 #: Seconds of a step whose duration is not known, and the least duration of a step.
-UNKNOWN_STEP, SHORTEST_STEP = 600.0, 1.0
+UNKNOWN_STEP, MIN_STEP = 600.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RuleContext:
         if not usual > 0 and len(self.arrivals) > 2:
             times, counts = np.array(self.arrivals).T
             usual = float(np.median(np.diff(times) / np.diff(counts)))
-        usual = max(usual, SHORTEST_STEP) if usual > 0 else UNKNOWN_STEP
+        usual = max(usual, MIN_STEP) if usual > 0 else UNKNOWN_STEP
         return self.now - self.snapshot.newest_line > PATIENT_STEPS * usual
 
     def series(self, column: str) -> np.ndarray | None:

@@ -23,7 +23,7 @@ from rlpanel.store.snapshot.step_metric_cache import group_keys
 #: A label with more values than this is an identifier, not a category.
 _MAX_VALUES = 8
 #: With fewer samples per category, or with fewer groups, a contrast has no power.
-_FEWEST, _MIN_GROUPS = 20, 10
+_MIN_SAMPLES, _MIN_GROUPS = 20, 10
 #: Labels that describe the logging, not the content of a sample.
 _NO_CATEGORY = frozenset({"group", "finish_reason"})
 
@@ -45,7 +45,7 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: st
             continue
         kinds, index = _kinds(snapshot, name, rows)
         count = np.bincount(index, minlength=len(kinds))
-        large = count >= _FEWEST
+        large = count >= _MIN_SAMPLES
         if not 2 <= len(kinds) <= _MAX_VALUES or large.sum() < 2:
             continue
         share = np.bincount(index, mask) / count
@@ -133,7 +133,7 @@ def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.nda
         Values of the columns at ``rows``.
     """
     finite = np.isfinite(a) & np.isfinite(b)
-    if not view.grouped or finite.sum() < _FEWEST:
+    if not view.grouped or finite.sum() < _MIN_SAMPLES:
         return None
     group = _groups(view.snapshot, rows[finite])
     size = np.bincount(group)

@@ -33,7 +33,7 @@ Scale = Literal["factor", "share", "level"]
 
 #: Smallest changes of interest: of a factor's logarithm, of the angle of a share (see `Stream.scaled`; about
 #: 12 points around a half, and 4 points from 0), and in standard deviations of the samples.
-LEAST_FACTOR, LEAST_ANGLE, LEAST_SPREADS = 0.2, 0.15, 0.35
+MIN_FACTOR, MIN_ANGLE, MIN_SPREADS = 0.2, 0.15, 0.35
 #: Parts of the budget of false alarms: the reward, an usual stream, and one of many that are alike.
 PRIMARY, USUAL, SECONDARY = 10.0, 1.0, 0.2
 #: End of the name of a stream that is a scalar of the trainer.
@@ -122,7 +122,7 @@ def share_stream(
 ) -> Stream:
     """Return the stream of a share of some independent samples."""
     floor = 0.25 / np.maximum(size, 1)
-    return Stream(name, values, "share", LEAST_ANGLE, floor, USUAL, column, where, tab, True, fades, **source)
+    return Stream(name, values, "share", MIN_ANGLE, floor, USUAL, column, where, tab, True, fades, **source)
 
 
 #: Columns that other columns determine.
@@ -164,21 +164,21 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
             continue
         own = column_signal(column)
         if lowest >= 0 and highest <= 1 and _is_binary(context, column):
-            yield Stream(label, mean, "share", LEAST_ANGLE, 0.25 / np.sqrt(count), weight, column, signal=own)
+            yield Stream(label, mean, "share", MIN_ANGLE, 0.25 / np.sqrt(count), weight, column, signal=own)
             continue
         known = np.isfinite(spread)
         usual = float(spread[known].mean()) if known.any() else 0.0
         floor = np.where(known, spread, usual) ** 2 / np.maximum(count, 1)
         if lowest >= 0 and mean[count > 0].min() > 0 and not is_reward:
-            yield Stream(label, mean, "factor", LEAST_FACTOR, floor / mean**2, weight, column, signal=own)
+            yield Stream(label, mean, "factor", MIN_FACTOR, floor / mean**2, weight, column, signal=own)
         else:
-            yield Stream(label, mean, "level", LEAST_SPREADS * usual, floor, weight, column, signal=own)
+            yield Stream(label, mean, "level", MIN_SPREADS * usual, floor, weight, column, signal=own)
         # The few prompts of a step say little about the spread of their lengths.
         if column != "prompt_chars" and known.any() and (spread[known] > 0).mean() > 0.5:
             share = 0.5 / np.maximum(np.sqrt(count), 1)
             weight = USUAL if is_reward else SECONDARY
-            yield Stream(f"spread of {label}", spread, "factor", 2 * LEAST_FACTOR, share, weight, column)
-        if column not in computed and commonest < _MOST_COMMONEST:
+            yield Stream(f"spread of {label}", spread, "factor", 2 * MIN_FACTOR, share, weight, column)
+        if column not in computed and commonest < _MAX_COMMONEST:
             commonest += 1
             common = _commonest(column)
             name, values = (
@@ -189,7 +189,7 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
 
 
 #: Columns whose commonest value is compared: each takes time.
-_MOST_COMMONEST = 4
+_MAX_COMMONEST = 4
 
 
 def _is_binary(context: RuleContext, column: str) -> bool:
@@ -254,11 +254,11 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
     """Yield counts, the mix of labels, the reward with each label, and its correlation with the length."""
     table, series = context.table(each_sample), context.place_series
     samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
-    yield Stream("samples per step", samples, "factor", LEAST_FACTOR, 1e-4)
+    yield Stream("samples per step", samples, "factor", MIN_FACTOR, 1e-4)
     if context.view.grouped:
-        yield Stream("groups per step", groups, "factor", LEAST_FACTOR, 1e-4)
+        yield Stream("groups per step", groups, "factor", MIN_FACTOR, 1e-4)
     distinct = context.table(_distinct_prompts)[MEAN, 0]
-    yield Stream("distinct prompts per sample", distinct, "factor", LEAST_FACTOR, 1e-4, tab="group")
+    yield Stream("distinct prompts per sample", distinct, "factor", MIN_FACTOR, 1e-4, tab="group")
     for name, rows in rows_by_dimension(series.places).items():
         if name in (WHOLE, RANK) or len(rows) < 2:
             continue
@@ -294,7 +294,7 @@ def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarr
                 f"reward {'on' if name == RANK else 'with'} {place.text}, less that of the others",
                 gap,
                 "level",
-                2 * LEAST_SPREADS * spread,
+                2 * MIN_SPREADS * spread,
                 spread**2 / np.maximum(table[GROUPS, row], 1),
                 SECONDARY,
                 column="reward",
@@ -346,9 +346,9 @@ def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[S
             size = np.array([0 if each is None else len(each.rows) for each in read])
             yield share_stream(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
         elif name in ("result_chars", "truth_chars"):  # a mean of logarithms
-            yield Stream(text, np.exp(mean), "factor", LEAST_FACTOR, variance, tab=tab, text=name)
+            yield Stream(text, np.exp(mean), "factor", MIN_FACTOR, variance, tab=tab, text=name)
         else:
-            least = LEAST_FACTOR * max(float(np.median(mean[known])), 1.0)
+            least = MIN_FACTOR * max(float(np.median(mean[known])), 1.0)
             yield Stream(text, mean, "level", least, variance, tab=tab, text=name)
 
 
@@ -371,5 +371,5 @@ def _scalars(context: RuleContext) -> Iterator[Stream]:
         known = values[np.isfinite(values)]
         if len(known) and np.ptp(known) > 0:
             is_factor = bool(known.min() > 0)
-            least = 2 * LEAST_FACTOR if is_factor else float(known.std())
+            least = 2 * MIN_FACTOR if is_factor else float(known.std())
             yield Stream(f"{name}{TRAINERS}", values, "factor" if is_factor else "level", least)

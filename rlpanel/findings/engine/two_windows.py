@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 #: Steps of the later window, and most and fewest steps of the earlier one.
-AFTER, BEFORE, FEWEST = (4, 8), 20, 12
+AFTER, BEFORE, MIN_BEFORE = (4, 8), 20, 12
 #: Steps on both sides of a sudden change, and the share of the difference that must lie between them.
 _NEAR, _AT_ONCE = 3, 0.5
 #: How much of what the trend leads to is taken off: a trend that goes on, and one that turns.
@@ -24,7 +24,7 @@ _OF_EARLIER = 0.8
 #: evidence: it needs few standard errors only, costs nothing, and counts as this z.
 _EXACT, _EXACT_T, _EXACT_Z = 5.0, 3.0, 7.0
 #: Largest correlation of neighbouring steps that is believed.
-_MOST_LIKE = 0.7
+_MAX_CORRELATION = 0.7
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class _Earlier:
         rough = _window(sums.rise, first + 1, at) / (2 * (self.count - 1))
         like = 1 - (self.count - 2) * rough / self.rest
         usual = np.median(np.where(np.isfinite(like), like, 0.0), axis=1) if len(at) else np.zeros(len(like))
-        self.like = np.clip(usual, 0.0, _MOST_LIKE)[:, None]
+        self.like = np.clip(usual, 0.0, _MAX_CORRELATION)[:, None]
         self.is_exact = _is_exact(sums.centred, at)
         near = np.maximum(at - _NEAR, 0)
         self.last = _window(sums.sum, near, at) / _window(sums.count, near, at)
@@ -158,14 +158,14 @@ def jumps(values: np.ndarray, floor: np.ndarray, least: np.ndarray, limit: np.nd
         Smallest change of interest, and least z.
     """
     size = values.shape[1]
-    if size < FEWEST + min(AFTER):
+    if size < MIN_BEFORE + min(AFTER):
         return
     best: dict[int, Jump] = {}
     with np.errstate(all="ignore"):
         sums = _Sums(values, floor)
-        earlier = _Earlier(sums, np.arange(FEWEST, size - min(AFTER) + 1))
+        earlier = _Earlier(sums, np.arange(MIN_BEFORE, size - min(AFTER) + 1))
         for after in AFTER:
-            if size >= FEWEST + after:
+            if size >= MIN_BEFORE + after:
                 for jump in _largest(sums, earlier, after, least, limit):
                     if jump.row not in best or jump.z > best[jump.row].z:
                         best[jump.row] = jump
@@ -176,7 +176,7 @@ def _largest(
     sums: _Sums, earlier: _Earlier, after: int, least: np.ndarray, limit: np.ndarray
 ) -> Iterator[Jump]:
     """Yield the largest sudden change of each stream, for one length of the later window."""
-    at = np.arange(FEWEST, sums.count.shape[1] - after)
+    at = np.arange(MIN_BEFORE, sums.count.shape[1] - after)
     old, mean, time, slope, rest, floor, last, is_exact = (
         part[:, : len(at)]
         for part in (
@@ -197,7 +197,7 @@ def _largest(
     t = t_if_unlike * np.sqrt((1 - earlier.like) / (1 + earlier.like))
     near = _window(sums.sum, at, at + _NEAR) / _window(sums.count, at, at + _NEAR) - last
     is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
-    is_large &= (old >= FEWEST - 2) & (new >= after - 1) & _is_more_than_before(difference, after)
+    is_large &= (old >= MIN_BEFORE - 2) & (new >= after - 1) & _is_more_than_before(difference, after)
     is_large &= t > _EXACT_T / 2
     free = (old + new - 3)[is_large]
     z = np.zeros_like(t)

@@ -36,11 +36,11 @@ SHORT, _SHORT_BONUS = 19, 1.0
 #: Standard errors from which the price of the lowest window is added, and the steps that have none.
 _PRICED, _FREE = 5.0, 40
 #: Steps that share an estimate of the noise, steps that it is made of, and the fewest.
-_BLOCK, _HISTORY, _FEWEST = 20, 160, 16
+_BLOCK, _HISTORY, _MIN_KNOWN = 20, 160, 16
 #: First blocks, which have too few steps to show the spread of levels.
 _FIRST_BLOCKS = 3
 #: Fewest differences of means of batches, which show the spread of levels.
-_FEWEST_BATCHES = 5
+_MIN_BATCHES = 5
 #: Lengths of the batches, and their distances in lengths: up to some 20 steps. A slide would look like noise
 #: over more of them.
 _APART = {8: (1, 2, 3), 20: (1,)}
@@ -49,7 +49,7 @@ _SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
 #: Newest steps that are looked at again, since late lines may change them; and steps looked at at once.
 _UNSETTLED, _AT_ONCE = 8, 400
 #: Score of a difference whose standard error is 0.
-_LARGEST = np.finfo(np.float64).max
+_MAX_SCORE = np.finfo(np.float64).max
 
 
 def row_median(values: np.ndarray) -> np.ndarray:
@@ -66,7 +66,7 @@ def row_median(values: np.ndarray) -> np.ndarray:
 def step_noise(values: np.ndarray) -> np.ndarray:
     """Return the noise between neighbouring steps of each series, shape (K,); NaN with too few steps."""
     second = np.abs(values[:, 1:-1] - (values[:, :-2] + values[:, 2:]) / 2)
-    enough = np.isfinite(values).sum(axis=1) >= _FEWEST
+    enough = np.isfinite(values).sum(axis=1) >= _MIN_KNOWN
     return np.where(enough, _SECOND_DIFFERENCE * row_median(second), np.nan)
 
 
@@ -88,10 +88,10 @@ def level_spread(values: np.ndarray) -> np.ndarray:
             means = np.where(count >= length / 2, total / count, np.nan)
         for apart in _APART[length]:
             gaps = means[:, 4 * apart :] - means[:, : -4 * apart]
-            if gaps.shape[1] < _FEWEST_BATCHES:
+            if gaps.shape[1] < _MIN_BATCHES:
                 continue
             around = np.abs(gaps - row_median(gaps)[:, None])
-            enough = np.isfinite(gaps).sum(axis=1) >= _FEWEST_BATCHES
+            enough = np.isfinite(gaps).sum(axis=1) >= _MIN_BATCHES
             spread = _DEVIATION / np.sqrt(2) * row_median(around)
             found = np.fmax(found, np.where(enough, spread, np.nan))
     return found
@@ -248,7 +248,7 @@ class Scan:
         with np.errstate(all="ignore"):
             total = _variance(later[1], widths, white, slow) + _variance(earlier[1], before, white, slow)
             gap = later[0] - earlier[0]
-            z = np.minimum(gap / np.sqrt(total), _LARGEST)
+            z = np.minimum(gap / np.sqrt(total), _MAX_SCORE)
         far = gap > np.reshape(self.least, (-1, 1, 1))
         score = np.where(far & (z > 0), z - _price(ends, self.base), -np.inf)
         if self.base == "lowest":
@@ -263,7 +263,7 @@ class Scan:
         count = int(_block(np.array(stop - 1))) + 1 - known
         if count <= 0:
             return self.noise
-        ends = np.array([0, _FEWEST, *range(_BLOCK, stop, _BLOCK)])[known : known + count]
+        ends = np.array([0, _MIN_KNOWN, *range(_BLOCK, stop, _BLOCK)])[known : known + count]
         start = int(max(ends[0] - _HISTORY, 0))
         values, variance = (
             np.pad(part, ((0, 0), (_HISTORY, 0)), constant_values=np.nan)
@@ -416,7 +416,7 @@ def _apart(joined: Scan, scans: Sequence[Scan], bounds: np.ndarray) -> list[Scan
 
 def _block(ends: np.ndarray) -> np.ndarray:
     """Return the index of the noise that counts for windows which end at some steps."""
-    return np.where(ends < _FEWEST, 0, 1 + ends // _BLOCK)
+    return np.where(ends < _MIN_KNOWN, 0, 1 + ends // _BLOCK)
 
 
 def _variance(own: np.ndarray, width: np.ndarray, white: np.ndarray, slow: np.ndarray) -> np.ndarray:
@@ -504,7 +504,7 @@ def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np
         rest = both[2] - new[1] ** 2 / new[0] - old[1] ** 2 / old[0]
         around = np.where(both[0] >= 5, np.maximum(rest, 0.0) / (both[0] - 2), 0.0)
         own = both[4] / both[3]
-        z = np.minimum(gap / np.sqrt(np.fmax(own, around) * (1 / new[0] + 1 / old[0])), _LARGEST)
+        z = np.minimum(gap / np.sqrt(np.fmax(own, around) * (1 / new[0] + 1 / old[0])), _MAX_SCORE)
         far = (gap > np.reshape(least, (-1, 1))) & (z > 0) & (new[0] >= 2) & (old[0] >= 2) & np.isfinite(own)
     score = np.where(far, z + _SHORT_BONUS, -np.inf)
     return best.improved(score, z, np.stack([end - split + 1, split, end]))

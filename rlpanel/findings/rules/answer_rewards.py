@@ -13,7 +13,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.rules.held_out import reward_parts
 from rlpanel.findings.rules.texts import (
-    FEWEST_STEPS,
+    MIN_STEPS,
     TextChange,
     changes_of,
     read_steps,
@@ -22,9 +22,9 @@ from rlpanel.findings.rules.texts import (
 )
 
 #: Smallest correlation of a reward with the match of answer and truth, and fewest samples for it.
-_FOLLOWS, _FEWEST_SAMPLES = 0.5, 40
+_FOLLOWS, _MIN_SAMPLES = 0.5, 40
 #: Difference of log lengths that is worth a sentence, and fewest samples on either side.
-_LENGTH, _FEWEST_OF_LENGTHS = 0.1, 8
+_LENGTH, _MIN_OF_LENGTHS = 0.1, 8
 #: Rise of the share of right answers without reward, and of wrong ones with it.
 _UNPAID, _PAID = 0.15, 0.15
 
@@ -67,7 +67,7 @@ class _Scored:
         inside = self.right & np.isin(np.array(self.steps)[self.step], context.steps[change.mask])
         chars = np.log(np.maximum(context.snapshot.counted("response_chars", self.rows), 1.0))
         unpaid, paid = (chars[inside & part & np.isfinite(chars)] for part in (~self.rewarded, self.rewarded))
-        if min(len(unpaid), len(paid)) < _FEWEST_OF_LENGTHS:
+        if min(len(unpaid), len(paid)) < _MIN_OF_LENGTHS:
             return ()
         gap = float(unpaid.mean() - paid.mean())
         error = float(np.sqrt(unpaid.var(ddof=1) / len(unpaid) + paid.var(ddof=1) / len(paid)))
@@ -90,7 +90,7 @@ def _scored(context: RuleContext) -> _Scored | None:
 
 def _compared(context: RuleContext) -> _Scored | None:
     steps, texts = read_steps(context), context.texts
-    if texts is None or texts.answers is None or len(steps) < FEWEST_STEPS:
+    if texts is None or texts.answers is None or len(steps) < MIN_STEPS:
         return None
     parts = [texts.steps[step] for step in steps]
     unknown = [np.full(len(part.rows), np.nan) for part in parts]
@@ -111,7 +111,7 @@ def _compared(context: RuleContext) -> _Scored | None:
             continue
         values = context.snapshot.counted(column, rows)
         use = first & np.isfinite(values)
-        if use.sum() < _FEWEST_SAMPLES or not 0 < right[use].mean() < 1 or not np.ptp(values[use]):
+        if use.sum() < _MIN_SAMPLES or not 0 < right[use].mean() < 1 or not np.ptp(values[use]):
             continue
         follows = float(np.corrcoef(values[use], right[use])[0, 1])
         if follows >= _FOLLOWS and (best is None or follows > best[0]):

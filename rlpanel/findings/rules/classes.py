@@ -16,7 +16,7 @@ from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark
 from rlpanel.findings.rules.held_out import copies, reward_parts
 
 #: Fewest steps and samples of a class without a reward, and most of the other samples that have none.
-_FEWEST_STEPS, _FEWEST_SAMPLES, _OTHERS = 4, 24, 0.9
+_MIN_STEPS, _MIN_SAMPLES, _OTHERS = 4, 24, 0.9
 #: Chance of such a stretch, had the class gone on as before, for one of many classes.
 _CHANCE = 1e-6
 
@@ -64,7 +64,7 @@ def _stretches(context: RuleContext, column: str) -> Iterator[_Stretch]:
         start = int(others[-1]) + 1 if len(others) else 0
         late, early = used[start:], used[:start]
         size = int(samples[row, late].sum())
-        if len(late) < _FEWEST_STEPS or len(early) < _FEWEST_STEPS or size < _FEWEST_SAMPLES:
+        if len(late) < _MIN_STEPS or len(early) < _MIN_STEPS or size < _MIN_SAMPLES:
             continue
         rest = (share[0, late] * samples[0, late]).sum() - size
         if rest > _OTHERS * max(samples[0, late].sum() - size, 1):

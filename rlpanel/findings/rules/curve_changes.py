@@ -31,11 +31,11 @@ from rlpanel.store.columns.step_stats import MAX, MIN
 #: left then.
 _LOST, _LEFT = 0.7, (0.3, 0.5)
 #: A loss of more standard deviations is that of a part which was constant.
-_MOST_DEVIATIONS = 100.0
+_MAX_DEVIATIONS = 100.0
 #: Factor of a sudden change of the response length, of one within half of the run so far, and of any.
 _SUDDEN_LENGTH, _FAST_LENGTH, _LENGTH = 1.6, 2.0, 3.0
 #: Factor of a rise of KL, sudden or within half of the run so far, to at least this many nats per token.
-_KL, _SMALLEST_KL = 4.0, 0.2
+_KL, _MIN_KL = 4.0, 0.2
 #: KL starts at 0 and climbs: a rise from less than this is normal.
 _STARTED = 0.01
 #: Factor of a rise of the surprisal.
@@ -103,7 +103,7 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
 
 def _in_deviations(lost: float) -> str:
     """Return a loss in standard deviations; empty for a part that was constant, which has none."""
-    return f"; {lost:.1f} standard deviations of a step's samples" if lost < _MOST_DEVIATIONS else ""
+    return f"; {lost:.1f} standard deviations of a step's samples" if lost < _MAX_DEVIATIONS else ""
 
 
 def _start_of(context: RuleContext, column: str, change: Change) -> Finding:
@@ -211,7 +211,7 @@ def _kl_rises(context: RuleContext) -> Iterator[Finding]:
     kl = column_signal("kl_k3_mean", "positive")
     change = sustained(context, kl, np.log(_KL), base="adjacent")
     change = change or sustained(context, kl, np.log(_KL), base="half")
-    if change is None or change.after < _SMALLEST_KL or not change.before > _STARTED:
+    if change is None or change.after < _MIN_KL or not change.before > _STARTED:
         return
     yield finding_of(
         context,
@@ -219,7 +219,7 @@ def _kl_rises(context: RuleContext) -> Iterator[Finding]:
         f"{since(context.steps, change)}, KL k3 to the reference{at_place(change)} is "
         f"{number(change.after)} nats per token; it was {number(change.before)} before"
         f"{reward_clause(context, change)}.",
-        harmful=change.after > 2 * _SMALLEST_KL or _reward_suffers(context, change),
+        harmful=change.after > 2 * _MIN_KL or _reward_suffers(context, change),
         column="kl_k3_mean",
         evidence=[f"A factor of {number(change.after / change.before)}; {_errors(change)}"],
         advice="Check the learning rate, the KL coefficient and the samples with the largest KL.",
@@ -270,7 +270,7 @@ def _errors(change: Change) -> str:
 #: Checked columns, besides the parts of the reward. KL has a rule of its own.
 _WATCHED = ("reward", "ref_reward", "valid_reward", "response_tokens", "response_chars", "surprisal_mean")
 #: Minimum number of earlier steps.
-_LEAST = 8
+_MIN_EARLIER = 8
 #: Smallest distance in standard deviations of the samples of a step, and relative to the median.
 _EFFECT, _RELATIVE = 1.0, 0.25
 #: Smallest factor of a positive number.
@@ -297,7 +297,7 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
 def _outliers(context: RuleContext, column: str, which: Signal) -> Iterator[Finding]:
     table = PlaceTable.of(context, which)
     values, error = table.row(0)
-    median = running_median(values, _LEAST)
+    median = running_median(values, _MIN_EARLIER)
     spread = spread_of(context, column)
     distance = np.abs(values - median)
     if which.kind == "positive":

@@ -26,7 +26,7 @@ _JUMP, _SUDDEN = 0.45, 3
 #: Standard errors of these steps against the few before; the windows of the test have more steps.
 _NEAR_Z = 4.0
 #: Fewest evaluations that are compared.
-_FEWEST = 4
+_MIN_EVALUATIONS = 4
 #: First steps of a run, in which a reward may rise fast.
 _GRACE = 20
 #: Fall of the best reward of the groups, in standard deviations of a step's samples, and its fewest steps.
@@ -47,7 +47,9 @@ def _evaluations(context: RuleContext) -> list[tuple[str, RuleContext]]:
             (name, replace(context, view=RunView(snapshot.in_split(name)), previous=None, texts=None))
             for name in evaluation_splits(snapshot)
         ]
-        context.results[_evaluations] = [(name, part) for name, part in held if len(part.steps) >= _FEWEST]
+        context.results[_evaluations] = [
+            (name, part) for name, part in held if len(part.steps) >= _MIN_EVALUATIONS
+        ]
     found: list[tuple[str, RuleContext]] = context.results[_evaluations]
     return found
 

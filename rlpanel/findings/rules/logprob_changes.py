@@ -22,7 +22,7 @@ _FALL, _LEFT = 3.0, 0.25
 #: KL that is 0 but for rounding, and steps in a row with it.
 _ZERO, _ZERO_STEPS = 1e-8, 8
 #: Factor of the variance of the update's ratio, and the least variance, that matter.
-_VARIANCE, _LEAST_VARIANCE = 8.0, 0.02
+_VARIANCE, _MIN_VARIANCE = 8.0, 0.02
 #: Rise of the lag in versions, and its factor.
 _LAG, _LAG_FACTOR = 2.0, 2.0
 
@@ -188,7 +188,7 @@ def ratio_spread(context: RuleContext) -> Iterator[Finding]:
     if change is None:
         return
     before, after = float(np.exp(change.before)), float(np.exp(change.after))
-    if after < _LEAST_VARIANCE:
+    if after < _MIN_VARIANCE:
         return
     yield Finding(
         severity=severity_of(context, change.mask, harmful=False),

@@ -17,15 +17,15 @@ from rlpanel.findings.rules.texts import mask_of, read_steps
 
 #: Newest read steps that are compared with earlier ones, fewest earlier ones, and steps between that may
 #: belong to a slow rise.
-_WINDOW, _FEWEST_BEFORE, _BETWEEN = 5, 6, 24
+_WINDOW, _MIN_BEFORE, _BETWEEN = 5, 6, 24
 #: Share of the newest samples with a new phrase, and the most of the earlier ones.
 _NEW, _OLD = 0.2, 0.02
 #: Root of the likelihood ratio: thousands of phrases are tried.
 _ROOT = 6.0
 #: Share of the samples from which on a new phrase is worth a warning by itself.
-_MOST = 0.5
+_MIN_WARNING = 0.5
 #: Standard errors by which samples with a phrase get more reward, and fewest samples with and without it.
-_PAID, _FEWEST_SAMPLES = 3.0, 8
+_PAID, _MIN_SAMPLES = 3.0, 8
 #: Share of samples with a beginning or an end of the prompt that no earlier step had.
 _UNSEEN, _USUALLY = 0.5, 0.1
 #: Most words of a quote.
@@ -35,9 +35,9 @@ _QUOTED = 14
 def _new_phrases(context: RuleContext, kind: str) -> tuple[dict[int, float], list[int]]:
     """Return the phrases that are new in the newest window with their share, and the steps before."""
     steps, texts = read_steps(context), context.texts
-    if texts is None or len(steps) < _WINDOW + _FEWEST_BEFORE:
+    if texts is None or len(steps) < _WINDOW + _MIN_BEFORE:
         return {}, []
-    between = min(_BETWEEN, len(steps) - _WINDOW - _FEWEST_BEFORE)
+    between = min(_BETWEEN, len(steps) - _WINDOW - _MIN_BEFORE)
     newest, before = steps[-_WINDOW:], steps[: len(steps) - _WINDOW - between]
     late, early = ([texts.steps[step] for step in part] for part in (newest, before))
     late_samples, early_samples = (sum(len(step.rows) for step in part) for part in (late, early))
@@ -133,7 +133,7 @@ def _reward_gap(context: RuleContext, kind: str, key: int, mask: np.ndarray) -> 
     at = np.searchsorted(batch.rows, rows).clip(max=len(batch.rows) - 1)
     known = (batch.rows[at] == rows) & np.isfinite(reward[at])
     with_it, without = (reward[at][known & part] for part in (held, ~held))
-    if min(len(with_it), len(without)) < _FEWEST_SAMPLES:
+    if min(len(with_it), len(without)) < _MIN_SAMPLES:
         return None
     error = np.sqrt(with_it.var(ddof=1) / len(with_it) + without.var(ddof=1) / len(without))
     return float(with_it.mean() - without.mean()), float(error)
@@ -185,7 +185,7 @@ def _finding(context: RuleContext, kind: str, text: str, *, tab: str) -> Iterato
     is_paid = gap is not None and gap[0] > _PAID * gap[1]
     yield Finding(
         severity=severity_of(context, mask, harmful=False)
-        if share >= _MOST or is_paid or kind == "result"
+        if share >= _MIN_WARNING or is_paid or kind == "result"
         else "info",
         sentence=f"From step {first:,} on, {percent(share)} {text} “{_quote(words, found)}”"
         + (", which is rewarded." if is_paid else "."),
@@ -208,7 +208,7 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
     left out.
     """
     steps = read_steps(context)
-    if context.texts is None or len(steps) < _FEWEST_BEFORE + 1:
+    if context.texts is None or len(steps) < _MIN_BEFORE + 1:
         return
     for kind, verb in (("prompt end", "end"), ("prompt begin", "begin")):
         parts = [context.texts.steps[step].phrases[kind] for step in steps]
@@ -219,7 +219,7 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
         first = np.full(len(keys), len(steps))
         np.minimum.at(first, of_key, of_step)
         unseen = np.bincount(of_step, counts * (first[of_key] == of_step), minlength=len(steps)) / sizes
-        for at in (np.flatnonzero(unseen[_FEWEST_BEFORE:] >= _UNSEEN) + _FEWEST_BEFORE).tolist()[::-1]:
+        for at in (np.flatnonzero(unseen[_MIN_BEFORE:] >= _UNSEEN) + _MIN_BEFORE).tolist()[::-1]:
             if np.median(unseen[max(1, at - 10) : at]) > _USUALLY:
                 continue
             old, new = (

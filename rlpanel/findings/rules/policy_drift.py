@@ -18,7 +18,7 @@ from rlpanel.findings.engine.signal import Kind, column_signal, long_stretches, 
 from rlpanel.findings.rules.responses import duplicate_signal
 
 #: Number of earlier steps with which a step is compared to find a spike.
-_LEAST = 5
+_MIN_EARLIER = 5
 #: KL in nats per token that is too small to report: the policy is still close to the reference.
 _SMALL_KL = 0.3
 #: Steps in which KL stays high, from which on it is more than a spike.
@@ -38,7 +38,7 @@ def kl_spike(context: RuleContext) -> Iterator[Finding]:
     kl = context.series("kl_k3_mean")
     if kl is None:
         return
-    median = running_median(kl, _LEAST)
+    median = running_median(kl, _MIN_EARLIER)
     with np.errstate(all="ignore"):
         highest = np.fmax.accumulate(np.concatenate([[0.0], np.nan_to_num(kl[:-1])]))
         mask = (kl > context.thresholds.kl_factor * median) & (kl > 2 * highest) & (kl > _SMALL_KL)

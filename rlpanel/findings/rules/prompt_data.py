@@ -23,7 +23,7 @@ from rlpanel.store.columns.splits import TRAIN
 #: Share of the samples in groups with several prompts from which on it is more than an accident of the log.
 _MIXED = 0.05
 #: Fewest prompts of a step, and fewest steps in a row, whose repetition is not chance.
-_FEWEST_PROMPTS, _FEWEST_STEPS = 3, 2
+_MIN_PROMPTS, _MIN_STEPS = 3, 2
 #: Share of a step's prompts that were in one earlier step, from which on the step repeats it.
 _SAME = 0.9
 #: Rise of the share of samples in groups that share a prompt, and share from which on prompts recur.
@@ -98,7 +98,7 @@ def _repeats(by_step: list[np.ndarray]) -> np.ndarray:
     pairs, same = np.unique(later * len(by_step) + earlier, return_counts=True)
     later, earlier = np.divmod(pairs, len(by_step))
     size = np.maximum(counts[later], counts[earlier])
-    alike = (same >= _SAME * size) & (counts[later] >= _FEWEST_PROMPTS)
+    alike = (same >= _SAME * size) & (counts[later] >= _MIN_PROMPTS)
     lags[later[alike]] = (later - earlier)[alike]
     return lags
 
@@ -117,7 +117,7 @@ def prompts_again(context: RuleContext) -> Iterator[Finding]:
     same = np.zeros(len(lags), bool)
     same[1:] = (lags[1:] > 1) & (lags[1:] == lags[:-1])
     same[:-1] |= same[1:] & (lags[:-1] == lags[1:])
-    if same.sum() < _FEWEST_STEPS:
+    if same.sum() < _MIN_STEPS:
         return
     last = int(np.flatnonzero(same)[-1])
     start = last

@@ -21,7 +21,7 @@ from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Shorter responses repeat by chance.
-_SHORTEST = 16
+_MIN_CHARS = 16
 #: Share of a rank's samples that repeats others.
 _REPEATED = 0.5
 #: The same of an evaluation, whose greedy responses change with the policy only.
@@ -40,7 +40,7 @@ def _keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
 
 def _known(rows: RowBatch) -> np.ndarray:
     """Return the mask of rows whose response is long enough to be compared, shape (N,)."""
-    return rows.number("response_chars") >= _SHORTEST
+    return rows.number("response_chars") >= _MIN_CHARS
 
 
 @signal("equals_lower_rank", "response_chars")

@@ -234,14 +234,14 @@ def language_drift(context: RuleContext) -> Iterator[Finding]:
 
 
 #: Shorter responses, such as numbers, repeat by chance.
-_SHORTEST = 16
+_MIN_CHARS = 16
 
 
 @signal("duplicate", "response_chars")
 def duplicate_signal(rows: RowBatch) -> np.ndarray:
     """Mark long responses that equal another response of their step."""
     chars = rows.number("response_chars")
-    long = chars >= _SHORTEST
+    long = chars >= _MIN_CHARS
     result = mark(np.zeros(len(rows), bool), np.isfinite(chars))
     where = np.flatnonzero(long)
     keys = rows.metadata("response_hash")[where]

@@ -16,7 +16,7 @@ from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: First samples that give the weights, and fewest of them.
-_FIRST, _FEWEST = 512, 32
+_FIRST, _MIN_FIRST = 512, 32
 #: Largest error of a sum in standard deviations of the reward that rounding explains.
 _ROUNDED = 0.01
 #: Rise of the share of samples whose reward is another one.
@@ -49,7 +49,7 @@ def _sum_of(snapshot: Snapshot, rows: np.ndarray) -> _FirstSum | None:
     reward = snapshot.number("reward")[rows]
     known = np.isfinite(reward) & np.all([np.isfinite(each) for each in values.values()], axis=0)
     reward, values = reward[known], {name: each[known] for name, each in values.items()}
-    if len(reward) < _FEWEST or not reward.std():
+    if len(reward) < _MIN_FIRST or not reward.std():
         return None
     found, error = fitted_sum(reward, values), _ROUNDED * float(reward.std())
     if not found.is_unique or np.abs(found.expected(values) - reward).max() > error:

@@ -25,7 +25,7 @@ _RESTART, _DECAYED = 2.0, 0.8
 #: First points, in which the optimiser and the policy settle.
 _GRACE = 12
 #: Smallest learning rate whose digits are looked at.
-_SMALLEST = 1e-300
+_MIN_RATE = 1e-300
 
 
 def _values(context: RuleContext, name: str) -> np.ndarray:
@@ -181,7 +181,7 @@ def _jumps(rate: np.ndarray) -> np.ndarray:
     settled[2:] = (before[2:] <= before[1:-1]) & (before[1:-1] <= before[:-2])
     higher = settled & (before > 0) & (after >= _GROWTH * before)
     # A log that rounds shows a slow warm-up as 0, then as 1 in its last digit, not as more.
-    digit = after / 10.0 ** np.floor(np.log10(np.maximum(after, _SMALLEST)))
+    digit = after / 10.0 ** np.floor(np.log10(np.maximum(after, _MIN_RATE)))
     awake = (np.cumsum(before != 0) == 0) & (np.arange(len(before)) >= _GRACE) & (digit >= _RESTART)
     return np.flatnonzero((after > 0) & (again | higher | awake)) + 1
 

@@ -31,9 +31,9 @@ _GRADED, _SOME_STEPS = 0.1, 4
 #: Scores of the many labels of a run must be larger by this much.
 _MORE_FOR_LABELS = 0.2
 #: Fewest steps of a mix, and the share of them that a value of the label is in, else it is an identifier.
-_FEWEST_STEPS, _RECURS = 8, 0.5
+_MIN_STEPS, _RECURS = 8, 0.5
 #: Fewest steps of a mix before it changes, and after.
-_LEAST_STEPS = 2
+_MIN_STEPS = 2
 
 
 @rule("Fewer samples per step", "change_z")
@@ -171,7 +171,7 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
     places = context.place_series.places
     total = table[GROUPS, 0]
     for name, rows in rows_by_dimension(places).items():
-        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < _FEWEST_STEPS:
+        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < _MIN_STEPS:
             continue
         share = table[GROUPS, rows] / np.maximum(total, 1)
         if (share > 0).mean(axis=1).max() < _RECURS:
@@ -219,7 +219,7 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
 
 def _is_large(share: np.ndarray, onset: int) -> bool:
     """Return True if a share changed by `_SHARE`, and its odds by a factor of `_ODDS`, for several steps."""
-    if not _LEAST_STEPS <= onset <= len(share) - _LEAST_STEPS:
+    if not _MIN_STEPS <= onset <= len(share) - _MIN_STEPS:
         return False
     old, new = share[:onset].mean(), share[onset:].mean()
     odds = [(part + 0.005) / (1 - part + 0.005) for part in (old, new)]

@@ -15,7 +15,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 
 #: Fewest read steps of a test.
-FEWEST_STEPS = 6
+MIN_STEPS = 6
 #: Logarithm of a factor of a length that is a change.
 _LONGER = float(np.log(1.7))
 #: Numbers of the texts that the rules test, 1 for a rise or -1 for a fall, and the least change of interest.
@@ -75,7 +75,7 @@ def text_change(context: RuleContext, name: str, sign: int = 1) -> TextChange | 
 
 def _text_changes(context: RuleContext) -> dict[tuple[str, int], TextChange]:
     steps, texts = read_steps(context), context.texts
-    if texts is None or len(steps) < FEWEST_STEPS:
+    if texts is None or len(steps) < MIN_STEPS:
         return {}
     unknown = (np.nan, np.nan)
     moments = {
@@ -114,7 +114,7 @@ def changes_of(
     """
     scale = sign / least
     mean, variance = moments[..., 0] * scale[:, None], moments[..., 1] * scale[:, None] ** 2
-    mean[np.isfinite(mean).sum(axis=1) < FEWEST_STEPS] = np.nan
+    mean[np.isfinite(mean).sum(axis=1) < MIN_STEPS] = np.nan
     found = scored(mean, np.sqrt(variance), 1.0, context.thresholds.change_z)
     changes: list[TextChange | None] = [None] * len(mean)
     for row in found.windows:

@@ -17,11 +17,11 @@ from rlpanel.store.columns.step_stats import MAX, MIN
 #: Steps with one false alarm among all streams together.
 STEPS_PER_ALARM = 5000
 #: Newest steps that are looked at.
-_MOST_STEPS = 300
+_MAX_STEPS = 300
 #: Streams that change this close to the largest change belong to it; theirs may be weaker by this much.
 _NEAR, _WEAKER = 3, 1.5
 #: Rows of a sentence and of the evidence, and findings of a run.
-_ROWS, _MORE, _MOST = 3, 6, 3
+_ROWS, _MORE, _MAX_FINDINGS = 3, 6, 3
 #: Streams whose noise has this correlation are named once.
 _SAME = 0.8
 #: Counts of a step: more of them do no harm.
@@ -40,7 +40,7 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     alarm in 5,000 steps. A warning if the change is large and goes on, else an info, as are more samples per
     step.
     """
-    first = max(0, len(context.steps) - _MOST_STEPS)
+    first = max(0, len(context.steps) - _MAX_STEPS)
     streams = list(streams_of(context))
     values = np.array([stream.scaled for stream in streams])[:, first:]
     shape = len(context.steps)
@@ -49,7 +49,7 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     least = np.array([stream.least for stream in streams])
     found = {jump.row: jump for jump in jumps(values, floor, least, limit - _WEAKER)}
     leading = sorted((each for each in found.values() if each.z >= limit[each.row]), key=lambda each: -each.z)
-    for _ in range(_MOST):
+    for _ in range(_MAX_FINDINGS):
         if not leading:
             return
         at = leading[0].at

@@ -22,7 +22,7 @@ from rlpanel.metrics.engine.metric import split_statistic
 #: Content of a ``run.json``.
 Facts = Mapping[str, Any]
 #: Larger counts in a ``run.json`` are errors.
-_MOST = 10**6
+_MAX_COUNT = 10**6
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def steps_per_rollout(facts: Facts) -> int | None:
 def count(facts: Facts, key: str) -> int | None:
     """Return a positive number of steps, batches or processes; None if there is none that makes sense."""
     found = facts.get(key)
-    usable = isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MOST
+    usable = isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MAX_COUNT
     return found if usable else None
 
 

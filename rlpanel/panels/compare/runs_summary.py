@@ -160,7 +160,7 @@ def _names(names: Sequence[str], separator: str = ", ") -> str:
 
 
 #: Half widths outside of these bounds are shown with an exponent.
-_SMALLEST, _LARGEST = 1e-4, 1e6
+_MIN_PLAIN, _MAX_PLAIN = 1e-4, 1e6
 _UNIT = marked(
     "Each prompt counts once, with its mean reward over its samples in a run: samples of one prompt are "
     "correlated and do not count as independent."
@@ -232,7 +232,7 @@ def _mean(rate: WinRate) -> str:
     """Return the mean difference, rounded like its half width, which has two significant digits."""
     if rate.no_interval:
         return number(rate.mean, sign=True)
-    if not _SMALLEST <= rate.half < _LARGEST:
+    if not _MIN_PLAIN <= rate.half < _MAX_PLAIN:
         return f"{number(rate.mean, sign=True)} ± {number(rate.half)}"
     decimals = max(0, 1 - math.floor(math.log10(rate.half)))
     mean = round(rate.mean, decimals)

@@ -32,7 +32,7 @@ from rlpanel.texts.plan_changes import PlanChange, plan_changes
 #: Characters of a text that are sent at first, and of all texts together.
 CUT, BUDGET = 20_000, 400_000
 #: Characters of a text that are sent once the budget is used up.
-_LEAST = 400
+_MIN_SENT = 400
 #: Characters whose Markdown is converted before the conversation is sent, and the CPU time for it in seconds.
 _RENDERED, _SECONDS = 30_000, 0.15
 _MARKDOWN_ROLES = ("assistant", "user", "system", "developer")
@@ -184,7 +184,7 @@ class _Packer:
 
     def _text(self, text: str, *, markdown: bool = False) -> dict[str, Any]:
         """Return the beginning of a text, its length if it was cut, and its HTML unless time is up."""
-        shown = text[: min(CUT, max(_LEAST, self._left))]
+        shown = text[: min(CUT, max(_MIN_SENT, self._left))]
         self._left -= len(shown)
         packed: dict[str, Any] = {"text": shown}
         if len(shown) < len(text):

@@ -9,7 +9,7 @@ from rlpanel.panels.conversation.blocks import MessageBlock
 from rlpanel.store.query.text_predicate import ANY, PlaceFinder, TextPredicate, fold
 
 #: Most hits that are found in one conversation.
-MOST_HITS = 2_000
+MAX_HITS = 2_000
 #: Tests of any place of a text; the others test its beginning, its end or all of it.
 _ANYWHERE = ("contains", "matches")
 #: Characters of markup, such as ``</think>``, that may stand between two parts of a text.
@@ -49,8 +49,8 @@ def hits_of(
                 places = [(0, len(text))]
             places += at_ends.get((number, part), ())
             found += ((number, part, start, end) for start, end in _apart(places))
-            if len(found) >= MOST_HITS:
-                return found[:MOST_HITS]
+            if len(found) >= MAX_HITS:
+                return found[:MAX_HITS]
     return found
 
 

@@ -23,7 +23,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.shorten import shorten
 
 #: Most images of a row, and the longest side of one in pixels.
-MOST_IMAGES, _LONGEST = 24, 160
+MAX_IMAGES, _MAX_SIDE = 24, 160
 
 
 def images_of(sample: Sample, *, given: bool = False) -> list[Image]:
@@ -94,14 +94,14 @@ class ImageStrip(pn.viewable.Viewer):
 
 
 def _thumbnails(index: RunIndex, snapshot: Snapshot, uid: str, images: list[Image]) -> Iterator[str]:
-    shown = images[:MOST_IMAGES]
-    yield _strip(images, [image_address(index, snapshot, uid, image, longest=_LONGEST) for image in shown])
+    shown = images[:MAX_IMAGES]
+    yield _strip(images, [image_address(index, snapshot, uid, image, longest=_MAX_SIDE) for image in shown])
 
 
 def _strip(images: list[Image], addresses: list[str]) -> str:
     """Return the row as HTML; what is not an address of ours is shown as the reason in its words."""
     figures = []
-    for number, image in enumerate(images[:MOST_IMAGES]):
+    for number, image in enumerate(images[:MAX_IMAGES]):
         name = tr("image {number}", number=number + 1)
         place = shorten(image.get("url", "").rpartition("/")[2] or image.get("media_type", ""), 40)
         caption = safe_text(" · ".join(part for part in (name, place) if part))
@@ -111,7 +111,7 @@ def _strip(images: list[Image], addresses: list[str]) -> str:
         else:
             picture = f"<div>{safe_text(address or '…')}</div>"
         figures.append(f'<figure title="{caption}">{picture}<figcaption>{caption}</figcaption></figure>')
-    if len(images) > MOST_IMAGES:
-        more = tr("{count} more in the conversation", count=len(images) - MOST_IMAGES)
+    if len(images) > MAX_IMAGES:
+        more = tr("{count} more in the conversation", count=len(images) - MAX_IMAGES)
         figures.append(f"<figure>{safe_text(more)}</figure>")
     return f'<div class="strip">{"".join(figures)}</div>'

@@ -171,9 +171,9 @@ MAX_CHARACTERS = 20_000
 #: Seconds of CPU time for the Markdown of one text.
 MAX_SECONDS = 1.0
 #: A longer formula is shown as its source.
-_LONGEST_FORMULA = 2_000
+_MAX_FORMULA = 2_000
 #: Characters of an address that are shown. A definition may be used by thousands of links.
-_LONGEST_ADDRESS = 200
+_MAX_ADDRESS = 200
 
 _MATH = {
     *("math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msup", "msub"),
@@ -272,7 +272,7 @@ def _image(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> st
 
 
 def _shortened(address: str) -> str:
-    return shorten(address, _LONGEST_ADDRESS)
+    return shorten(address, _MAX_ADDRESS)
 
 
 def _inline_formula(_: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
@@ -288,7 +288,7 @@ def _formula_html(source: str, display: str, env: Any) -> str:
     from latex2mathml.converter import convert
 
     check_time(env)
-    if len(source) <= _LONGEST_FORMULA:
+    if len(source) <= _MAX_FORMULA:
         try:
             return str(convert(source.strip(), display=display))
         except (Exception, RecursionError):  # the converter raises errors of many kinds for broken LaTeX

@@ -28,7 +28,7 @@ from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.export.python_cell import curve_cell
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.value_axis import LEAST_SPAN, fit_axis
+from rlpanel.panels.plots.value_axis import MIN_SPAN, fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.ui import theme
@@ -319,7 +319,7 @@ class CurveCard:
             for _, points in self.overlay.visible_lines
             if len(points["x"])
         ]
-        least = LEAST_SPAN.get(trainer_scalars.describe(self.curve.columns[0]).unit, 0.0)
+        least = MIN_SPAN.get(trainer_scalars.describe(self.curve.columns[0]).unit, 0.0)
         axis = self._distribution.axis(least) or fit_axis(
             [*lines, *others], log=self.curve.log, least=least, whole_band=self.band == "se"
         )

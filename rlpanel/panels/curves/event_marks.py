@@ -32,7 +32,7 @@ _LABELS = {
     "evaluation": marked("evaluation"),
 }
 #: Most steps with a mark, events of a step in its tooltip, and characters of each.
-MAX_MARKS, _MOST, _CHARS = 500, 5, 160
+MAX_MARKS, _MAX_EVENTS, _CHARS = 500, 5, 160
 #: Seconds between two looks at the events of a run that grows.
 _EVERY = 2.0
 #: Pixels from the middle of a triangle to its label, and of a line of labels.
@@ -90,7 +90,9 @@ def marks_of(events: Sequence[RunEvent], chain: Sequence[ChainMark] = ()) -> dic
     found: dict[int, EventMark] = {}
     for step in sorted(by_step):
         at = sorted(by_step[step], key=lambda each: list(_COLORS).index(each[0]))
-        said = [words for _, words in at[:_MOST]] + [f"+{len(at) - _MOST}"] * (len(at) > _MOST)
+        said = [words for _, words in at[:_MAX_EVENTS]] + [f"+{len(at) - _MAX_EVENTS}"] * (
+            len(at) > _MAX_EVENTS
+        )
         label = ", ".join(numbers.get(step, ()))
         found[step] = EventMark(at[0][0], " · ".join(said), label, effects.get(step, {}))
     if len(found) > MAX_MARKS:

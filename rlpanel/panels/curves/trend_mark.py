@@ -21,7 +21,7 @@ from rlpanel.store.snapshot.snapshot import newest_complete_step
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Number of steps before, and the number that is needed to know their noise.
-STEPS, _LEAST_STEPS = 10, 3
+STEPS, _MIN_STEPS = 10, 3
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def recent_change(values: np.ndarray, position: int) -> RecentChange:
     value = float(values[position]) if position >= 0 else float("nan")
     before = values[: max(position, 0)]
     before = before[np.isfinite(before)][-STEPS:]
-    if len(before) < _LEAST_STEPS:
+    if len(before) < _MIN_STEPS:
         return RecentChange(value, float("nan"), float("nan"), len(before))
     noise = 2 * float(before.std(ddof=1)) * float(np.sqrt(1 + 1 / len(before)))
     return RecentChange(value, float(before.mean()), noise, len(before))

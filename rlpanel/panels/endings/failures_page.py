@@ -27,7 +27,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
 
 #: Failed samples of each step whose texts the page reads by itself, and samples with judges.
-PER_STEP, MOST_JUDGED = 16, 2000
+PER_STEP, MAX_JUDGED = 16, 2000
 #: Most bars of a class.
 BARS = 100
 #: Samples at which judges disagree that are listed.
@@ -112,7 +112,7 @@ class FailuresPage(SampledPage[_Found]):
         for last in failures_of(index).study(view, self.most):
             yield _Found(last)
         if has_judges(view.snapshot):
-            for judges in study_judges(index, view, most=MOST_JUDGED):
+            for judges in study_judges(index, view, most=MAX_JUDGED):
                 yield _Found(last, judges if judges.is_done else None)
 
     def clear(self) -> None:

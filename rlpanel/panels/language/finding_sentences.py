@@ -37,19 +37,19 @@ _LIST = r"[\d,–]+(?:(?:, | and )[\d,–]+)*"
 #: What is doubtful about a step, which stands in brackets at the end of a sentence.
 _DOUBT = re.compile(r"(.+) \((steps? \d.+)\)\.", re.DOTALL)
 #: Longer texts are not translated: their search would take long.
-_LONGEST = 2000
+_MAX_CHARS = 2000
 
 
 def tr_finding(text: str) -> str:
     """Return a sentence, evidence or advice of a finding in the current language."""
     language = current_language()
-    return text if language == ENGLISH or len(text) > _LONGEST else _translated(text, language)
+    return text if language == ENGLISH or len(text) > _MAX_CHARS else _translated(text, language)
 
 
 def tr_lint(text: str) -> str:
     """Return what a lint rule or its tokenizer says in the current language."""
     language = current_language()
-    return text if language == ENGLISH or not text or len(text) > _LONGEST else _lint_text(text, language)
+    return text if language == ENGLISH or not text or len(text) > _MAX_CHARS else _lint_text(text, language)
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from rlpanel.panels.language.labels import CHINESE, ENGLISH, LANGUAGES
 #: Cookie with the viewer's choice: a key of `LANGUAGES`.
 LANGUAGE_COOKIE = "rlpanel-language"
 #: Characters of ``Accept-Language`` that are read, so that no request takes long.
-_MOST = 400
+_MAX_CHARS = 400
 _PART = re.compile(r"\s*([a-z]{1,8}(?:-[a-z0-9]{1,8})*)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?))?\s*", re.I)
 #: Chinese that is written in traditional characters; the catalogue has simplified ones.
 _TRADITIONAL = ("zh-tw", "zh-hk", "zh-mo", "zh-hant")
@@ -27,7 +27,7 @@ def preferred_language(cookie: str | None, accepted: str | None) -> str:
     """
     if cookie in LANGUAGES:
         return str(cookie)
-    parts = [_PART.fullmatch(part) for part in (accepted or "")[:_MOST].split(",")]
+    parts = [_PART.fullmatch(part) for part in (accepted or "")[:_MAX_CHARS].split(",")]
     ranked = sorted(
         ((float(part[2] or 1), part[1].lower()) for part in parts if part), key=lambda pair: -pair[0]
     )

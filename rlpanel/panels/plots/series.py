@@ -26,7 +26,7 @@ EXACT_SAMPLES = 1 << 19
 #: A column has few values if it has at most this many distinct ones, each this many times on average.
 FEW_VALUES, FEW_REPEATS = 12, 4
 #: Clusters of values: bins of the range, most clusters, least share of one, and least share of all of them.
-CLUSTER_BINS, MOST_CLUSTERS, CLUSTER_SHARE, CLUSTERED = 20, 4, 0.05, 0.98
+CLUSTER_BINS, MAX_CLUSTERS, CLUSTER_SHARE, CLUSTERED = 20, 4, 0.05, 0.98
 #: Median number of samples a step from which on a continuous reward is shown as a density.
 DENSE_SAMPLES = 64
 #: Number of values that are looked at to tell whether they are few: first some, then more.
@@ -120,7 +120,7 @@ def _in_clusters(values: np.ndarray) -> bool:
         return False
     counts = np.bincount(np.rint((values - least) / spread * CLUSTER_BINS).astype(int))
     large = np.flatnonzero(counts >= CLUSTER_SHARE * len(values))
-    if not 2 <= len(large) <= MOST_CLUSTERS or counts[large].sum() < CLUSTERED * len(values):
+    if not 2 <= len(large) <= MAX_CLUSTERS or counts[large].sum() < CLUSTERED * len(values):
         return False
     return bool(np.diff(large).max() > CLUSTER_BINS / 4)
 

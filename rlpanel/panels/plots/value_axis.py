@@ -20,11 +20,11 @@ _SPIKE = 1.5
 #: Fewer points than this have no spikes: with few values no quantile tells them from the rest.
 _ENOUGH = 20
 #: An axis spans at least this share of its largest value, so that ticks of four digits differ.
-_LEAST_SHARE = 0.01
+_MIN_SHARE = 0.01
 #: Unit → the least span of an axis in that unit: what is below it is rounding, not learning.
-LEAST_SPAN = {"nats": 1e-4, "tokens": 1.0, "characters": 1.0, "share": 0.01}
+MIN_SPAN = {"nats": 1e-4, "tokens": 1.0, "characters": 1.0, "share": 0.01}
 #: The least span of a logarithmic axis, in decades.
-_LEAST_DECADES = 0.3
+_MIN_DECADES = 0.3
 #: Room for the band on either side of the line, as a share of the line's own range.
 _BAND_SHARE = 0.35
 _PADDING = 0.06
@@ -53,7 +53,7 @@ def widen(low: float, high: float, least: float = 0.0) -> tuple[float, float]:
 
     The least span is ``least``, and never less than 1 % of the largest value.
     """
-    missing = max(least, _LEAST_SHARE * max(abs(low), abs(high))) - (high - low)
+    missing = max(least, _MIN_SHARE * max(abs(low), abs(high))) - (high - low)
     return (low - missing / 2, high + missing / 2) if missing > 0 else (low, high)
 
 
@@ -70,7 +70,7 @@ def fit_axis(
     log : bool
         Whether the axis is logarithmic; values of 0 and below are left out.
     least : float
-        The least span of a linear axis, as in `LEAST_SPAN`.
+        The least span of a linear axis, as in `MIN_SPAN`.
     whole_band : bool
         Whether nearly all of the band must be in view: an interval of uncertainty that is cut looks smaller.
 
@@ -88,8 +88,8 @@ def fit_axis(
         return None
     low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
     low, high = _with_band(low, high, scaled, whole=whole_band)
-    if log and low < high < low + _LEAST_DECADES:
-        low, high = (low + high - _LEAST_DECADES) / 2, (low + high + _LEAST_DECADES) / 2
+    if log and low < high < low + _MIN_DECADES:
+        low, high = (low + high - _MIN_DECADES) / 2, (low + high + _MIN_DECADES) / 2
     elif not log and high > low:
         low, high = widen(low, high, least)
     if high <= low:

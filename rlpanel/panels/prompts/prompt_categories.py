@@ -25,7 +25,7 @@ _OF_ROLLOUTS = frozenset(
     }
 )
 #: Most values of a label that is offered, and most categories.
-MOST_VALUES, MOST = 24, 60
+MAX_VALUES, MAX_CATEGORIES = 24, 60
 
 
 class Category(NamedTuple):
@@ -44,10 +44,10 @@ def categories_of(snapshot: Snapshot, newest: np.ndarray) -> tuple[Category, ...
         codes, names = snapshot.label_codes(label)
         used = np.unique(codes[newest])
         used = used[used >= 0]
-        if 2 <= len(used) <= MOST_VALUES:
+        if 2 <= len(used) <= MAX_VALUES:
             values = sorted(names[code] for code in used.tolist())
             found += [Category(f"{label}={value}", f"{label}: {value[:60]}") for value in values]
-    return tuple(found[:MOST])
+    return tuple(found[:MAX_CATEGORIES])
 
 
 def prompts_of(snapshot: Snapshot, newest: np.ndarray, category: str) -> np.ndarray:

@@ -26,7 +26,7 @@ from rlpanel.texts.prompt_parts import TextStyle, prompt_line
 from rlpanel.texts.shorten import plot_text
 
 #: Lanes in view up to which tooltips show the texts of the prompts, and the key where there are more.
-MOST_TEXTS = 100
+MAX_TEXTS = 100
 #: Characters of a prompt in a tooltip.
 _CHARS = 70
 
@@ -108,7 +108,7 @@ def _names(
             for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
         ]
     rows = costs.grid.newest[in_view]
-    if len(in_view) <= MOST_TEXTS:
+    if len(in_view) <= MAX_TEXTS:
         texts = [prompt_line(each.get("prompt"), style) for each in read_texts(index, snapshot, rows)]
     else:
         texts = [prompt_key(int(key)) for key in snapshot.prompts(rows)]

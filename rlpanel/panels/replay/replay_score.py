@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rlpanel.analysis.replay_clock import LONGEST_PAUSE, ReplayClock
+from rlpanel.analysis.replay_clock import MAX_PAUSE, ReplayClock
 from rlpanel.panels.language.labels import tr, trn
 
 #: A time that is later than this is one of Unix; others count from the rollout's beginning.
@@ -59,7 +59,7 @@ def clock_notes(clock: ReplayClock, source: str) -> list[str]:
             "{count:,} stretches of more than {most:g} s without an event are shortened; "
             "{left:,.0f} s are left out.",
             clock.pauses,
-            most=LONGEST_PAUSE,
+            most=MAX_PAUSE,
             left=clock.left_out,
         )
         notes.append(said)

@@ -45,7 +45,7 @@ from rlpanel.texts.display_text import decode
 from rlpanel.texts.shorten import plot_text
 
 #: Responses on one page.
-MOST = 64
+MAX_RESPONSES = 64
 #: Maximum tokens of a response that are drawn; a longer line ends with a mark.
 MAX_TOKENS = 16_384
 #: Samples of up to this many bytes together are read on the event loop, more on a thread.
@@ -270,10 +270,10 @@ class RolloutsPage(Viewer):
         if self._order.value == BY_GROUP:
             keys += [group, -means if self._falls else means]
         order = np.lexsort(keys)
-        pages = max(1, -(-len(rows) // MOST))
+        pages = max(1, -(-len(rows) // MAX_RESPONSES))
         self._number = min(max(self._number, 0), pages - 1)
-        first = self._number * MOST
-        some = order[first : first + MOST]
+        first = self._number * MAX_RESPONSES
+        some = order[first : first + MAX_RESPONSES]
         return Page(rows[some], group[some], len(rows), first)
 
     # -- reading ---------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class RolloutsPage(Viewer):
             return
         page, step = self._page, self.context.selection.step
         self._before.disabled = page.first == 0
-        self._after.disabled = page.first + MOST >= page.total
+        self._after.disabled = page.first + MAX_RESPONSES >= page.total
         with pn.io.hold():
             scales = {
                 "run": token_scales(self.context.snapshot),

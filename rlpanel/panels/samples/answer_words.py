@@ -13,7 +13,7 @@ from rlpanel.texts.answers import DIFFERENT, EQUAL, RULES, UNCLEAR, ChosenRule
 from rlpanel.texts.shorten import one_line, shorten
 
 #: Most characters of an answer or a truth in a line.
-_MOST = 60
+_MAX_CHARS = 60
 
 
 def answer_tip(chosen: ChosenRule) -> str:
@@ -56,9 +56,9 @@ def answer_html(context: Context, sample: Sample) -> str:
         match=match,
         tip=answer_tip(columns.chosen),
         title=tr("answer ({rule})", rule=tr(columns.chosen.rule.key)),
-        answer=shorten(one_line(answer), _MOST) if answer else "–",
+        answer=shorten(one_line(answer), _MAX_CHARS) if answer else "–",
         truth_title=tr("truth"),
-        truth=shorten(one_line(truth), _MOST),
+        truth=shorten(one_line(truth), _MAX_CHARS),
         sign=words[match][0],
         words=words[match][1],
     )

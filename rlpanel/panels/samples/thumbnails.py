@@ -38,7 +38,7 @@ SIGNS = {
     "audio": _sign("M38 14 L60 8 L60 46 A8 8 0 1 1 54 39 L54 22 L44 25 L44 54 A8 8 0 1 1 38 47 Z"),
 }
 #: Most thumbnails that are kept, and the longest side of one in pixels.
-_MOST, _LONGEST = 2_000, 96
+_MAX_KEPT, _MAX_SIDE = 2_000, 96
 
 
 class Thumbnails:
@@ -53,7 +53,7 @@ class Thumbnails:
 
     def __init__(self, context: Context, show: Callable[[], None]) -> None:
         self._context, self._show = context, show
-        self._urls: FIFOCache[tuple[str, str], str] = FIFOCache(_MOST)
+        self._urls: FIFOCache[tuple[str, str], str] = FIFOCache(_MAX_KEPT)
         self._task: BackgroundTask[dict[tuple[str, str], str]] = BackgroundTask(
             self._on_read, context.threads.views
         )
@@ -108,7 +108,7 @@ def thumbnail_of(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
     agent = record.agent or AgentFields()
     try:
         for image in [*_of_messages(record, "images"), *agent.images][:1]:
-            return image_url(image_bytes(index, snapshot, uid, image, line), longest=_LONGEST)
+            return image_url(image_bytes(index, snapshot, uid, image, line), longest=_MAX_SIDE)
     except (RLPanelError, BadImage):  # the conversation says why an image cannot be shown
         return NONE
     kinds = {medium["kind"] for medium in [*_of_messages(record, "media"), *agent.media]}

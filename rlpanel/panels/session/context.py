@@ -15,8 +15,8 @@ import param
 from rlpanel.board_url import (
     BANDS,
     DARK_DEFAULT,
-    LEAST,
     MAX_SMOOTHING,
+    MIN_COUNTS,
     MODES,
     NEWEST,
     RUN_CHIPS,
@@ -83,7 +83,7 @@ class Selection(param.Parameterized):
     )
     ranked_by = param.String(default="", doc="Measure of the token ranking; empty: the first of the run.")
     ranked_least = param.Selector(
-        default=3, objects=list(LEAST), doc="How often a token must be seen at least to be ranked."
+        default=3, objects=list(MIN_COUNTS), doc="How often a token must be seen at least to be ranked."
     )
     prompt_class = param.String(
         default="", doc="Class of the prompts in the list of the page Prompts; empty: by the page."

@@ -16,7 +16,7 @@ from rlpanel.store.query.sample_media import PlayableMedium
 #: Path of the server's route, and of the addresses below the page's own.
 PATH = "media"
 #: Bytes of a token, and addresses of one page that are valid at a time.
-_BYTES, _MOST = 32, 500
+_BYTES, _MAX_ADDRESSES = 32, 500
 
 
 class MediaAddresses:
@@ -73,7 +73,7 @@ class PageMedia:
             token = self._tokens.setdefault(key, secrets.token_urlsafe(_BYTES))
             if not self._closed:
                 self._all.add(token, medium)
-            while len(self._tokens) > _MOST:
+            while len(self._tokens) > _MAX_ADDRESSES:
                 self._all.remove(self._tokens.popitem(last=False)[1])
         return f"{PATH}/{token}"
 

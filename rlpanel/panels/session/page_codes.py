@@ -23,7 +23,7 @@ _LETTERS, _LENGTH = "23456789ABCDEFGHJKMNPQRSTUVWXYZ", 8
 #: Seconds for which a code is valid.
 EXPIRES = 3600.0
 #: Wrong codes within a number of seconds after which every code is refused.
-MOST_WRONG, WINDOW = 20, 60.0
+MAX_WRONG, WINDOW = 20, 60.0
 
 
 class WrongCode(SettingError):
@@ -54,7 +54,7 @@ class PageCodes:
         self._clock = clock
         self._lock = threading.Lock()
         self._given: dict[Hashable, _Given] = {}
-        self._wrong: deque[float] = deque(maxlen=MOST_WRONG)
+        self._wrong: deque[float] = deque(maxlen=MAX_WRONG)
 
     def give(self, page: Hashable, show: Callable[[Mapping[str, Any]], object]) -> str:
         """Return a new code of a page; its older one is no longer valid.
@@ -96,7 +96,7 @@ class PageCodes:
         wanted = "".join(code.split()).replace("-", "").upper().encode("utf-8", "replace")
         with self._lock:
             now = self._clock()
-            if len(self._wrong) == MOST_WRONG and now - self._wrong[0] < WINDOW:
+            if len(self._wrong) == MAX_WRONG and now - self._wrong[0] < WINDOW:
                 raise TooManyCodes("too many wrong codes came; wait a minute")
             self._given = {page: each for page, each in self._given.items() if now < each.until}
             for each in self._given.values():

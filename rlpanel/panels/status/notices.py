@@ -49,7 +49,7 @@ _NAMES = {
     "runs_filter": marked("filter of runs"),
 }
 #: Most characters of a value that are shown.
-_LONGEST = 200
+_MAX_CHARS = 200
 
 
 class LinkNotice(Notice):
@@ -91,7 +91,7 @@ def notice_html(held: dict[str, Any]) -> str:
 
 
 def _shortened(value: Any) -> str:
-    return shorten(", ".join(value) if isinstance(value, list) else str(value), _LONGEST)
+    return shorten(", ".join(value) if isinstance(value, list) else str(value), _MAX_CHARS)
 
 
 class GuessNotice(Notice):
@@ -151,7 +151,7 @@ def guess_html(inferences: Sequence[Inference]) -> str:
     renamed = dict.fromkeys(pair for each in inferences for pair in each.renamed)
     pairs = "".join(
         f'<span title="{safe_text(guesses[name, key].reason)}">{safe_text(name)} ← '
-        f"<code>{safe_text(shorten(key, _LONGEST))}</code> {guesses[name, key].confidence:.0%}</span>"
+        f"<code>{safe_text(shorten(key, _MAX_CHARS))}</code> {guesses[name, key].confidence:.0%}</span>"
         for name, key in renamed
     )
     step = tr("no step: all samples are step 0") if any("step" in each.missing for each in inferences) else ""

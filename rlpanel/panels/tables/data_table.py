@@ -23,9 +23,9 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 #: Height of a row of text, in pixels.
 ROW_HEIGHT = 27
 #: Most different texts of a column that are sent once each.
-MOST_PACKED = 10
+MAX_PACKED = 10
 #: Most rows of a page that has as many as there is room for.
-MOST_ROWS = 60
+MAX_ROWS = 60
 #: Most characters of a filter that the browser sends.
 MAX_FILTER = 1000
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
@@ -96,7 +96,7 @@ class DataTable(Component):
     page_size : int
         Rows of a page; 0 shows all rows.
     by_room : bool
-        Whether a page has more rows where the browser has room for them, up to `MOST_ROWS`.
+        Whether a page has more rows where the browser has room for them, up to `MAX_ROWS`.
     pick : callable, optional
         Called with the key of a clicked row and the name of the clicked column.
     cells : callable, optional
@@ -284,7 +284,7 @@ class DataTable(Component):
 
     def _fit(self, rows: int) -> None:
         """Let a page have as many rows as fit, and stay at the first row that is shown."""
-        size = min(max(rows, self._least), MOST_ROWS)
+        size = min(max(rows, self._least), MAX_ROWS)
         if size != self._page_size:
             first = self._page_rows.start
             self._page_size = size
@@ -313,7 +313,7 @@ def _packed(column: Sequence[str | None]) -> Sequence[Any]:
     texts = [*dict.fromkeys(column)]
     if len(texts) == 1:
         return texts
-    if len(texts) > MOST_PACKED or 2 * len(texts) > len(column):
+    if len(texts) > MAX_PACKED or 2 * len(texts) > len(column):
         return column
     digit = {text: str(at) for at, text in enumerate(texts)}
     return [texts, "".join(digit[text] for text in column)]

@@ -48,7 +48,7 @@ _STRONGEST = 0.86
 
 #: Decimals of a value on screen. Differences too small for them are not coloured either.
 DIGITS = 4
-_LEAST = 10.0**-DIGITS
+_MIN_SHOWN = 10.0**-DIGITS
 _FLOAT32_DIGITS = 7
 
 
@@ -111,7 +111,7 @@ class MetricRow:
 
 
 #: Most different values of a row of categories: so many colours the theme has.
-MOST_CATEGORIES = 6
+MAX_CATEGORIES = 6
 
 
 def sample_rows(
@@ -240,7 +240,7 @@ def logged_row(name: str, logged: np.ndarray, tokens: int | None) -> MetricRow:
     lo, hi = _diverging(finite, 0.0) if signed else _sequential(finite)
     short, note = _oddities(values, finite, tokens)
     different, counts = np.unique(finite, return_counts=True)
-    few = whole and 0 < len(different) <= MOST_CATEGORIES
+    few = whole and 0 < len(different) <= MAX_CATEGORIES
     common = float(different[counts.argmax()]) if few else np.nan
     return MetricRow(
         name=ROW + name,
@@ -263,7 +263,7 @@ def logged_row(name: str, logged: np.ndarray, tokens: int | None) -> MetricRow:
 
 def _categories(values: np.ndarray, *, boolean: bool) -> tuple[tuple[float, int, str], ...]:
     """Return value, colour and name of each category; small numbers have one colour in all samples."""
-    fixed = values.min() >= 0 and values.max() < MOST_CATEGORIES
+    fixed = values.min() >= 0 and values.max() < MAX_CATEGORIES
     names = {0.0: "false", 1.0: "true"} if boolean else {}
     return tuple(
         (value, int(value) if fixed else at, names.get(value, f"{value:.0f}"))
@@ -335,11 +335,11 @@ def _diverging(finite: np.ndarray, around: float) -> tuple[float, float]:
     low = _inner(off, TAIL, "higher", 0.0)
     high = _inner(off, 100.0 - TAIL, "lower", 0.0)
     bound = max(abs(low), abs(high))
-    if _one_sided(off, low, high) and high - low >= _LEAST:
+    if _one_sided(off, low, high) and high - low >= _MIN_SHOWN:
         return around + low, around + high
-    if bound < _LEAST and len(off):
+    if bound < _MIN_SHOWN and len(off):
         bound = float(np.abs(off).max())
-    bound = max(bound, _LEAST)
+    bound = max(bound, _MIN_SHOWN)
     return around - bound, around + bound
 
 
@@ -352,9 +352,9 @@ def _one_sided(finite: np.ndarray, low: float, high: float) -> bool:
 def _sequential(finite: np.ndarray) -> tuple[float, float]:
     low = _inner(finite, TAIL, "higher", 0.0)
     high = _inner(finite, 100.0 - TAIL, "lower", 1.0)
-    if high - low < _LEAST and len(finite):
+    if high - low < _MIN_SHOWN and len(finite):
         low, high = float(finite.min()), float(finite.max())
-    return low, max(high, low + _LEAST)
+    return low, max(high, low + _MIN_SHOWN)
 
 
 def _digits(values: np.ndarray) -> int:
@@ -375,7 +375,7 @@ def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tup
         same = number(float(finite[0]))
         short = tr("all {same}", same=same)
         note = tr("the same for all tokens ({same})", same=same)
-    elif np.abs(finite).max() < _LEAST / 2:
+    elif np.abs(finite).max() < _MIN_SHOWN / 2:
         most = number(float(np.abs(finite).max()))
         short, note = "≈ 0", tr("all values within {max} of zero", max=most)
     counts = {

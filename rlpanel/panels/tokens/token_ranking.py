@@ -15,7 +15,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.board_url import LEAST
+from rlpanel.board_url import MIN_COUNTS
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
@@ -83,7 +83,7 @@ class TokenRanking(Viewer):
             "least",
             tr("Minimum count"),
             170,
-            options={_count_label(count): count for count in LEAST},
+            options={_count_label(count): count for count in MIN_COUNTS},
             value=context.selection.ranked_least,
         )
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-stop"])

@@ -16,7 +16,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.shorten import plot_text
 
 #: Parts with a colour of their own; the others are added up.
-MOST = 5
+MAX_PARTS = 5
 _HEIGHT = 190
 #: Characters of a name in the legend.
 _NAME = 32
@@ -66,7 +66,7 @@ def part_stack(parts: Sequence[RewardPart], reward: Mapping[int, float], others:
     reward : mapping of int to float
         Mean reward by step.
     others : str
-        Name of the sum of the parts beyond `MOST`.
+        Name of the sum of the parts beyond `MAX_PARTS`.
     """
     by_step = [(part.step, part.name, part.contribution) for part in parts if part.step is not None]
     steps = np.unique(np.array([step for step, _, _ in by_step], np.int64))
@@ -78,9 +78,9 @@ def part_stack(parts: Sequence[RewardPart], reward: Mapping[int, float], others:
             values[known.index(name), np.searchsorted(steps, step)] = value
     order = np.argsort(-np.abs(values).sum(axis=1), kind="stable")
     values, names = values[order], [known[at] for at in order.tolist()]
-    if len(names) > MOST:
-        values = np.vstack([values[: MOST - 1], values[MOST - 1 :].sum(axis=0)])
-        names = [*names[: MOST - 1], others]
+    if len(names) > MAX_PARTS:
+        values = np.vstack([values[: MAX_PARTS - 1], values[MAX_PARTS - 1 :].sum(axis=0)])
+        names = [*names[: MAX_PARTS - 1], others]
     above, below = np.maximum(values, 0).cumsum(axis=0), np.minimum(values, 0).cumsum(axis=0)
     is_up = values >= 0
     high = np.where(is_up, above, below - np.minimum(values, 0))

@@ -41,7 +41,7 @@ class Options:
     compress: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
+        for name, least in _MIN_VALUES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise SettingError(f"{name}={value!r}: give a whole number of {least} or more")
@@ -62,7 +62,7 @@ class Options:
         return replace(cls(), **{name: _parse(name, text) for name, text in texts.items()} | values)
 
 
-_LEAST = {"digits": 0, "text_chars": 1, "tokens": 0, "queue_rows": 1, "queue_numbers": 1}
+_MIN_VALUES = {"digits": 0, "text_chars": 1, "tokens": 0, "queue_rows": 1, "queue_numbers": 1}
 
 
 def _parse(name: str, text: str) -> int | bool:

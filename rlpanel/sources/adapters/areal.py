@@ -25,7 +25,7 @@ _NAMES = {"completion": "response", "task_id": "group", "version_rle": "policy_v
 #: Roles of chat messages by those of segments.
 _ROLES = {"gen": "assistant", "prompt": "user", "context": "environment"}
 #: Tokens of a response; a larger number is a fault of the file.
-_MOST_TOKENS = 4_000_000
+_MAX_TOKENS = 4_000_000
 _VERSION_FOLDER = re.compile(r"(?:^|/)(\d{1,15})/[^/]+$")
 
 
@@ -84,10 +84,10 @@ def _add_arrays(record: Record, document: Mapping[str, Any]) -> None:
         return
     parts = [(each.get("len"), each.get("role")) for each in segments if isinstance(each, dict)]
     first = next((at for at, (_, role) in enumerate(parts) if role == "gen"), len(parts))
-    lengths = [length for length, _ in parts[first:] if type(length) is int and 0 <= length <= _MOST_TOKENS]
+    lengths = [length for length, _ in parts[first:] if type(length) is int and 0 <= length <= _MAX_TOKENS]
     if len(lengths) != len(parts) - first:
         return
-    if not 0 < sum(lengths) == total - before <= _MOST_TOKENS:
+    if not 0 < sum(lengths) == total - before <= _MAX_TOKENS:
         return
     mask = np.repeat([role == "gen" for _, role in parts[first:]], lengths)
     written = float(mask.sum())

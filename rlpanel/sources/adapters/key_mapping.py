@@ -29,7 +29,7 @@ _TEXTS = ("prompt", "response", "messages")
 _ABSENT = object()
 _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\d+"', re.ASCII)
 #: Fewest columns of a table that is one object.
-_LEAST_COLUMNS = 2
+_MIN_COLUMNS = 2
 #: The part of a path that leads to objects.
 _STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
@@ -201,7 +201,7 @@ def listed_columns(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
     All values must be objects with the same keys, which count from 0.
     """
-    if len(document) < _LEAST_COLUMNS or not hasattr(next(iter(document.values())), "keys"):
+    if len(document) < _MIN_COLUMNS or not hasattr(next(iter(document.values())), "keys"):
         return document
     values = [to_python(value) for value in document.values()]
     rows = [str(row) for row in range(len(values[0]))]

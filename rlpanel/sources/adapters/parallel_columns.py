@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: Fewest and most columns that belong together, and most keys of a record that are compared.
-_LEAST, _MOST, _MAX_KEYS = 2, 512, 600
+_MIN_COLUMNS, _MAX_COLUMNS, _MAX_KEYS = 2, 512, 600
 _NUMBERED = re.compile(r"(?P<stem>.*[^\d])(?P<number>\d{1,4})", re.ASCII | re.DOTALL)
 #: Ends of names under which each of several systems has a text, and its verdict.
 _TEXTS = frozenset(
@@ -47,7 +47,7 @@ def parallel_keys(record: Mapping[str, Any]) -> dict[str, list[Any]]:
     Numbered columns count from 0 or 1, and hold all texts or all numbers. Named ones count only if each of
     the same systems has a text and a verdict.
     """
-    if not _LEAST <= len(record) <= _MAX_KEYS:
+    if not _MIN_COLUMNS <= len(record) <= _MAX_KEYS:
         return {}
     return {**_numbered(record), **_of_systems(record)}
 
@@ -60,7 +60,7 @@ def _numbered(record: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {
         f"{stem}*": [values[number] for number in sorted(values)]
         for stem, values in stems.items()
-        if _LEAST <= len(values) <= _MOST
+        if _MIN_COLUMNS <= len(values) <= _MAX_COLUMNS
         and min(values) in (0, 1)
         and max(values) - min(values) == len(values) - 1
         and _are_alike(values.values())
@@ -73,7 +73,7 @@ def _of_systems(record: Mapping[str, Any]) -> dict[str, list[Any]]:
         system, _, what = name.rpartition("_")
         if system and what in _TEXTS | _VERDICTS:
             systems.setdefault(what, set()).add(system)
-    texts = {what: names for what, names in systems.items() if what in _TEXTS and len(names) >= _LEAST}
+    texts = {what: names for what, names in systems.items() if what in _TEXTS and len(names) >= _MIN_COLUMNS}
     verdicts = [what for what, names in systems.items() if what in _VERDICTS and names in texts.values()]
     if not verdicts:
         return {}

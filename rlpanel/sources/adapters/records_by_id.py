@@ -15,7 +15,7 @@ from rlpanel.sources.records.json_parser import to_python
 BY_ID = "by_id"
 PREFIX = f"{BY_ID}.*."
 #: Fewest ids, and fewest words of an id that is a question.
-_LEAST, _PROMPT_WORDS = 2, 4
+_MIN_IDS, _PROMPT_WORDS = 2, 4
 #: Share of an object's ids that another one must have.
 _SHARED = 0.9
 
@@ -26,7 +26,7 @@ def arrange_by_id(document: Mapping[str, Any]) -> dict[str, Any] | None:
     A record has ``id``, or ``prompt`` if the ids are questions, and the value of each object under the
     object's key, or ``response`` if the document itself is the object.
     """
-    if len(document) >= _LEAST and not any(hasattr(value, "keys") for value in document.values()):
+    if len(document) >= _MIN_IDS and not any(hasattr(value, "keys") for value in document.values()):
         values = {key: to_python(value) for key, value in document.items()}
         return {BY_ID: _records({"response": values})} if _holds_texts(values) else None
     values = {key: to_python(value) for key, value in document.items()}
@@ -68,7 +68,7 @@ def _records_of_models(objects: Mapping[str, Mapping[str, Any]]) -> list[dict[st
 
 def _is_flat(values: Mapping[str, Any]) -> bool:
     """Return True for an object of several texts and numbers, or of lists of such."""
-    return len(values) >= _LEAST and all(_is_plain(value) for value in values.values())
+    return len(values) >= _MIN_IDS and all(_is_plain(value) for value in values.values())
 
 
 def _is_plain(value: Any) -> bool:
@@ -82,4 +82,6 @@ def _holds_texts(values: Mapping[str, Any]) -> bool:
     lists = [value for value in values.values() if isinstance(value, list)]
     texts = [item for value in lists for item in value] or list(values.values())
     is_same = not lists or len(lists) == len(values)
-    return len(values) >= _LEAST and is_same and bool(texts) and all(isinstance(each, str) for each in texts)
+    return (
+        len(values) >= _MIN_IDS and is_same and bool(texts) and all(isinstance(each, str) for each in texts)
+    )

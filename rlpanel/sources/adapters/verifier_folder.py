@@ -18,7 +18,7 @@ FOLDER = "verifier"
 #: Endings of names that are read, files of a folder, bytes of a file that are read at all, and characters of
 #: its text that are kept at each end.
 _ENDINGS = (".txt", ".json", ".log", ".xml", ".md")
-_MOST_FILES, _MAX_BYTES, _KEPT = 40, 32 << 20, 100_000
+_MAX_FILES, _MAX_BYTES, _KEPT = 40, 32 << 20, 100_000
 #: Order in which files are shown; others follow by name.
 _FIRST = ("ctrf.json", "test-stdout.txt", "test-stderr.txt", "reward.json", "reward.txt")
 _MARKS = {"passed": "✓", "failed": "✗", "skipped": "–", "pending": "–"}
@@ -35,7 +35,7 @@ def output_names(trial: str) -> list[str]:
     except OSError:
         return []
     places = {name: at for at, name in enumerate(_FIRST)}
-    return sorted(found, key=lambda name: (places.get(name, len(places)), name))[:_MOST_FILES]
+    return sorted(found, key=lambda name: (places.get(name, len(places)), name))[:_MAX_FILES]
 
 
 def verifier_outputs(trial: str) -> dict[str, str]:

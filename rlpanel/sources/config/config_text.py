@@ -14,7 +14,7 @@ from rlpanel.errors import SettingError
 from rlpanel.sources.config.launch_command import MAX_TEXT, argument_settings, command_settings
 
 #: Largest file by the end of its name, in bytes: the reader of YAML takes a second for its limit.
-MOST_BYTES = {".yaml": 192 << 10, ".yml": 192 << 10, ".json": 1 << 20, ".toml": 512 << 10}
+MAX_BYTES = {".yaml": 192 << 10, ".yml": 192 << 10, ".json": 1 << 20, ".toml": 512 << 10}
 #: Keys of a TRL ``trainer_state.json`` that are settings; the others are progress and logs.
 _TRAINER_STATE = (
     "max_steps",

@@ -17,7 +17,7 @@ from typing import Any
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.config.config_secrets import holds_secret, is_secret
-from rlpanel.sources.config.config_text import MOST_BYTES, parse_config
+from rlpanel.sources.config.config_text import MAX_BYTES, parse_config
 from rlpanel.sources.config.config_values import MAX_SETTINGS, ConfigValue, flat_settings, shown_value
 from rlpanel.sources.files.file_access import AnyPath, read_in, read_small, reason_of, stamp_of
 
@@ -217,7 +217,7 @@ class _Reading:
 
 
 def _most_bytes(name: str) -> int:
-    return MOST_BYTES.get("." + name.rpartition(".")[2], 64 << 10)
+    return MAX_BYTES.get("." + name.rpartition(".")[2], 64 << 10)
 
 
 def _parent(folder: Path, name: str) -> SafeFolder:

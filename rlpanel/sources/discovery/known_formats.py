@@ -40,7 +40,7 @@ _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("Inspect", ("version", "status", "eval", "samples")),
     ("rlpanel", ("step", "prompt", "response", "reward")),
 )
-_LEAST = 2
+_MIN_KEYS = 2
 #: Keys that other programs write as well: a line that has only these of a format may be anyone's.
 _COMMON = frozenset(
     {"input", "output", "score", "step", "global_step", "content", "rewards", "prompt", "completion"}
@@ -65,7 +65,11 @@ def lacking_key(document: Mapping[str, Any], *, sure: bool = False) -> str:
     found: list[tuple[int, str]] = []
     for name, keys in _KEYS:
         lacking = [key for key in keys if not _has(document, key)]
-        if len(lacking) == 1 and len(keys) - 1 >= _LEAST and (not sure or _is_distinct(document, name, keys)):
+        if (
+            len(lacking) == 1
+            and len(keys) - 1 >= _MIN_KEYS
+            and (not sure or _is_distinct(document, name, keys))
+        ):
             key = lacking[0]
             wanted = repr(key) if isinstance(key, str) else " or ".join(map(repr, key))
             found.append((len(keys), f"looks like a log of {name}, but has no {wanted}"))
@@ -78,7 +82,7 @@ def _is_distinct(document: Mapping[str, Any], writer: str, keys: tuple[_Key, ...
     """Return True if a line has a key that hardly another program writes, or keys of this format only."""
     names = {name for key in keys for name in ((key,) if isinstance(key, str) else key)}
     found = (names | _MARKS.get(writer, set())) & document.keys()
-    return not _COMMON.issuperset(found) or (len(found) > _LEAST and len(found) == len(document))
+    return not _COMMON.issuperset(found) or (len(found) > _MIN_KEYS and len(found) == len(document))
 
 
 def _has(document: Mapping[str, Any], key: _Key) -> bool:

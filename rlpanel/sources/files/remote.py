@@ -29,7 +29,7 @@ from rlpanel.sources.files.storage_requests import (
 )
 
 #: Longest pause after repeated failures, in seconds.
-LONGEST_REST = 300.0
+MAX_REST = 300.0
 #: Source of each service's credentials; shown if access is denied.
 _RIGHTS = {
     "s3": "credentials are those of the aws command line (AWS_PROFILE, AWS_ACCESS_KEY_ID, ~/.aws); "
@@ -58,13 +58,13 @@ class _Listing:
 
 
 #: Shortest interval between two listings in seconds, and its share of the time since the last change.
-_SHORTEST, _SHARE_OF_REST = 3.0, 0.05
+_MIN_INTERVAL, _SHARE_OF_REST = 3.0, 0.05
 #: A listing takes at most this share of the time.
 _SHARE = 0.1
 #: Entries that a listing lacks and that are asked for one by one; more were deleted.
-_MOST_MISSED = 16
+_MAX_MISSED = 16
 #: Folders beside each other from which on they are listed together, and most files of such a listing.
-_MANY_FOLDERS, _MOST_TOGETHER = 16, 20_000
+_MANY_FOLDERS, _MAX_TOGETHER = 16, 20_000
 
 
 class RetryPause:
@@ -90,7 +90,7 @@ class RetryPause:
 
     def record_failure(self, reason: str) -> None:
         """Start a pause after a failed request."""
-        seconds = min(self._seconds * 2 ** min(self._failures, 30), LONGEST_REST)
+        seconds = min(self._seconds * 2 ** min(self._failures, 30), MAX_REST)
         self._until, self.reason = time.monotonic() + seconds, reason
         self._failures += 1
 
@@ -265,7 +265,7 @@ class RemoteStore:
     def _lacking(self, folder: str, missing: OSError) -> _Listing:
         """Return the listing of a folder that is not there."""
         before = self._folders.get(folder)
-        listing = _Listing(time.monotonic() + min(self.interval, _SHORTEST), missing=missing)
+        listing = _Listing(time.monotonic() + min(self.interval, _MIN_INTERVAL), missing=missing)
         if before is not None and before.missing is None:
             self._version += 1
             listing.version = self._version
@@ -291,7 +291,7 @@ class RemoteStore:
             else:
                 entries[name] = RemoteEntry(name, f"{folder}/{name}", status)
         missed = [entry for name, entry in known.items() if name not in entries and entry.is_file()]
-        for entry in missed if len(missed) <= _MOST_MISSED else ():
+        for entry in missed if len(missed) <= _MAX_MISSED else ():
             try:
                 self._request(entry.path, lambda url=entry.path: self._requests.info(url))  # type: ignore[misc]
             except OSError:
@@ -304,7 +304,7 @@ class RemoteStore:
         else:
             self._version += 1
             listing.changed, listing.version = now, self._version
-        rest = max(_SHORTEST, (now - listing.changed) * _SHARE_OF_REST, (now - began) / _SHARE)
+        rest = max(_MIN_INTERVAL, (now - listing.changed) * _SHARE_OF_REST, (now - began) / _SHARE)
         listing.due = now + min(self.interval, rest)
         return listing
 
@@ -318,7 +318,7 @@ class RemoteStore:
             if folders < _MANY_FOLDERS or above in self._together:
                 return None
         began = time.monotonic()
-        infos = self._request(above, lambda: self._requests.find(above, _MOST_TOGETHER))
+        infos = self._request(above, lambda: self._requests.find(above, _MAX_TOGETHER))
         self._together[above] = infos is not None
         if infos is None:
             return None

@@ -29,7 +29,7 @@ _VERDICTS = {
 }
 _TRUTH = {"true": 1.0, "false": 0.0}
 #: Rewards lie within the first bound, and steps below the second one.
-_LARGEST_REWARD, _LARGEST_STEP = 1e5, 2**53
+_MAX_REWARD, _MAX_STEP = 1e5, 2**53
 #: Roles of the policy's messages. Their spellings are in `records.messages`; here they only separate a
 #: conversation with an answer from a prompt.
 _POLICY = frozenset({"assistant", "agent", "model", "ai", "gpt", "bot", "chatgpt", "llm"})
@@ -207,8 +207,7 @@ def is_reward(value: Any) -> bool:
     NaN counts as a missing one.
     """
     return all(
-        (number := as_reward(item)) is not None and not abs(number) > _LARGEST_REWARD
-        for item in items_of(value)
+        (number := as_reward(item)) is not None and not abs(number) > _MAX_REWARD for item in items_of(value)
     )
 
 
@@ -225,7 +224,7 @@ def is_step(value: Any) -> bool:
 
 
 def _is_whole(number: float) -> bool:
-    return math.isfinite(number) and number.is_integer() and -1 <= number < _LARGEST_STEP
+    return math.isfinite(number) and number.is_integer() and -1 <= number < _MAX_STEP
 
 
 def is_parts(value: Any) -> bool:

@@ -34,7 +34,7 @@ from rlpanel.sources.inference.known_fields import NONE, UNSURE, FieldCandidate
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 
 #: Least share of a key's values that fit a field.
-_LEAST_FIT = 0.7
+_MIN_FIT = 0.7
 #: Confidence in groups that only their prompts show.
 _BY_PROMPT = 0.3
 #: Two keys whose confidences differ by less are about equal.
@@ -88,7 +88,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             fields = self._names[column.key]
             for meaning in fields:
                 by_meaning.setdefault(meaning, []).append(column)
-            if not any(content.share(_TESTS[each][0], column.values) >= _LEAST_FIT for each in fields):
+            if not any(content.share(_TESTS[each][0], column.values) >= _MIN_FIT for each in fields):
                 unnamed.append(column)
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
@@ -227,7 +227,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             holds = [
                 isinstance(long, str) and len(long) > LONG and str(short) in long for long, short in pairs
             ]
-            if sum(holds) >= _LEAST_FIT * len(holds):
+            if sum(holds) >= _MIN_FIT * len(holds):
                 reason = f"texts that hold those of {column.key}"
                 return found._replace(guess=replace(found.guess, key=other.key, reason=reason))
         return found
@@ -292,7 +292,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         elif meaning == "response" and _CALLS.search(plain_name(column.key)):
             fits = content.is_answer
         fit = content.share(fits, written_values(values) if meaning == "response" else values)
-        if fit < _LEAST_FIT or not self._suits(meaning, column, match):
+        if fit < _MIN_FIT or not self._suits(meaning, column, match):
             return None
         confidence = match.confidence - 0.5 * (1.0 - fit) - 0.1 * (1.0 - column.present)
         confidence -= _UNLIKELY if meaning == "reward" and match.group > 1 and counts_records(column) else 0.0

@@ -22,13 +22,13 @@ SAMPLE = 20
 #: Fewest words of a sentence.
 _WORDS = 3
 #: Keys of a document below which samples are searched.
-_MOST_PARTS = 64
+_MAX_PARTS = 64
 #: Records of a document that are looked at, and the keys around them.
-_IN_DOCUMENT, _MOST_NAMES, _MOST_CHARS = 100, 8, 400
+_IN_DOCUMENT, _MAX_NAMES, _MAX_CHARS = 100, 8, 400
 #: Keys of texts by id that other programs write as well.
 _TEXTS_BY_ID = frozenset({"outputs", "responses", "predictions", "output", "answers", "preds"})
 #: Most objects below one another, and most of them that are looked at.
-_MOST_LEVELS, _MOST_OBJECTS = 4, 200_000
+_MAX_LEVELS, _MAX_OBJECTS = 4, 200_000
 #: The order in which guesses are shown; the others follow.
 _FIRST = ("prompt", "response", "messages", "reward")
 
@@ -96,8 +96,8 @@ def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | N
     if (by_id := _infer_by_id(document, path)) is not None:
         return by_id
     for prefix in _paths_to_objects(document):
-        objects, around = list(objects_at(document, prefix)), " ".join(list(document)[:_MOST_NAMES])
-        found = infer(objects, path, around=around[:_MOST_CHARS], most=_IN_DOCUMENT)
+        objects, around = list(objects_at(document, prefix)), " ".join(list(document)[:_MAX_NAMES])
+        found = infer(objects, path, around=around[:_MAX_CHARS], most=_IN_DOCUMENT)
         if len(objects) > 1 and found.is_run:
             return _below(found, prefix, document)
     return None
@@ -143,7 +143,7 @@ def _below(found: Inference, prefix: str, document: Mapping[str, Any]) -> Infere
 
 def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths to objects that are alike, below the document itself and below each of its keys."""
-    named = dict(islice(document.items(), _MOST_PARTS))  # a document with more keys holds its samples by id
+    named = dict(islice(document.items(), _MAX_PARTS))  # a document with more keys holds its samples by id
     around = {"": document, **{f"{key}.": value for key, value in named.items() if "." not in key}}
     for prefix, value in around.items():
         if prefix and any(other is not value and _hold_the_same(other, value) for other in named.values()):
@@ -163,11 +163,11 @@ def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _paths_below(prefix: str, values: list[Any]) -> Iterator[str]:
     """Yield the path to objects by model, by data set and by task: objects that are alike below others."""
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         objects = [each for each in values if isinstance(each, dict)]
         values = [item for each in objects for item in each.values() if isinstance(item, (dict, list))]
         prefix += ".*"
-        if not objects or not values or len(values) > _MOST_OBJECTS:
+        if not objects or not values or len(values) > _MAX_OBJECTS:
             return
         if _are_alike(values):
             yield prefix

@@ -21,7 +21,7 @@ from rlpanel.sources.records.record_types import Adapter
 #: Fields that decide whether a file holds rollouts.
 DECISIVE = ("messages", "response", "reward")
 #: Least confidence in a decisive field with which a file is opened.
-LEAST = 0.5
+MIN_CONFIDENCE = 0.5
 UNEQUAL = "has several texts, but not one for each response"
 NO_STEP = "no step: all samples are step 0"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rlpanel.sources.inference.aliases import NameMatch, fields_of
 
 #: Least share of the records that have a key.
-_LEAST_PRESENT = 0.3
+_MIN_PRESENT = 0.3
 
 
 class KeyValues(NamedTuple):
@@ -37,7 +37,7 @@ def read_key_values(sample: Sequence[Mapping[str, Any]]) -> list[KeyValues]:
         if ".*." in column.key and any(len(value) > 1 for value in column.values)
     }
     return [
-        column for column in columns if column.present >= _LEAST_PRESENT and _is_entered(column.key, several)
+        column for column in columns if column.present >= _MIN_PRESENT and _is_entered(column.key, several)
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import plain_name
 from rlpanel.sources.inference.column_values import is_beside, item_count, key_says_model
-from rlpanel.sources.inference.inference import LEAST, UNEQUAL
+from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
@@ -33,7 +33,7 @@ class RolloutEvidence(KnownFields):
         if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
             return True  # the user says so
         answer = self.taken.get("response") or self.taken.get("messages")
-        if answer is None or answer.guess.confidence < LEAST or self._are_spans():
+        if answer is None or answer.guess.confidence < MIN_CONFIDENCE or self._are_spans():
             return False
         if "prompt" not in self.taken and any(doubt.endswith(UNEQUAL) for doubt in self.doubts):
             return False
@@ -44,7 +44,7 @@ class RolloutEvidence(KnownFields):
             is_named = _NAMED_TRAJECTORIES.search(self._name) is not None
             return reward is not None or self._is_choice() or is_named or is_logged
         group = answer.match.group
-        if reward is not None and reward.guess.confidence >= LEAST:
+        if reward is not None and reward.guess.confidence >= MIN_CONFIDENCE:
             if group >= 2 and self._are_transitions(answer.guess.key):
                 return True
             if group >= UNSURE and reward.match.group >= UNSURE:

@@ -27,8 +27,8 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 #: Bytes of memory, and of lines, beside a multiple of the files' size.
-_LEAST, _PER_BYTE = 1 << 30, 16
-_LEAST_LINES, _LINES_PER_BYTE = 2 << 20, 32
+_MIN_MEMORY, _PER_BYTE = 1 << 30, 16
+_MIN_LINES, _LINES_PER_BYTE = 2 << 20, 32
 #: Seconds of computing, and bytes of the files for which there is one more.
 _SECONDS, _BYTES_PER_SECOND = 60, 1 << 20
 
@@ -46,7 +46,7 @@ def main() -> None:
         files = {name: open(open_regular(name), "rb") for name in names}  # noqa: SIM115  closed at the end
         size = sum(os.fstat(file.fileno()).st_size for file in files.values())
         _confine(size)
-        head, lines = _converted(request, files, _LEAST_LINES + _LINES_PER_BYTE * size)
+        head, lines = _converted(request, files, _MIN_LINES + _LINES_PER_BYTE * size)
         out.write(json.dumps(head).encode() + b"\n" + lines)
     except MemoryError:
         out.write(json.dumps({"error": "it needs more memory than its size allows"}).encode() + b"\n")
@@ -63,7 +63,7 @@ def _confine(size: int) -> None:
     seconds = _SECONDS + size // _BYTES_PER_SECOND
     limits = {
         resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NPROC: 0,
-        resource.RLIMIT_CPU: seconds, resource.RLIMIT_DATA: _LEAST + _PER_BYTE * size,
+        resource.RLIMIT_CPU: seconds, resource.RLIMIT_DATA: _MIN_MEMORY + _PER_BYTE * size,
     }  # fmt: skip
     for what, wanted in limits.items():
         _, most = resource.getrlimit(what)

@@ -21,7 +21,7 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 
 #: Most values of one tensor, which may be larger than its storage.
-MOST_VALUES = 200_000_000
+MAX_VALUES = 200_000_000
 #: Element types of torch's storages and tensors. bfloat16 is the upper half of a float32.
 TORCH_TYPES = {
     "Float": "f4",
@@ -158,7 +158,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Plain
     for each in size:
         count *= each
     last = offset + sum((each - 1) * step for each, step in zip(size, stride, strict=True))
-    if count > MOST_VALUES or (count and last >= len(values)):
+    if count > MAX_VALUES or (count and last >= len(values)):
         raise RLPanelError("a tensor that is larger than its storage")
     if not count:
         return PlainArray(np.empty(tuple(size), values.dtype))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlpanel.sources.records.embedded_media import (
-    LONGEST_URL,
+    MAX_URL,
     Image,
     Medium,
     frames_of,
@@ -144,4 +144,4 @@ def _add_shown(found: MessageContent, part: Mapping[str, Any]) -> None:
         found.texts.append(f"[{kind}]")
     else:
         text = without_embedded(plain_text(part))
-        found.texts.append(text if len(text) <= LONGEST_URL else f"[{part.get('type', 'part')}]")
+        found.texts.append(text if len(text) <= MAX_URL else f"[{part.get('type', 'part')}]")

@@ -25,7 +25,7 @@ from rlpanel.sources.records.messages import (
 from rlpanel.sources.records.record_types import Record
 
 #: Longest name of a tool that is a column's name.
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 #: Name that stands for tools whose own name is too long, and for those beyond the limit.
 OTHER = "other"
 
@@ -105,7 +105,7 @@ def tool_results(messages: Iterable[Message]) -> Iterator[tuple[str, Message]]:
 
 def tool_name(name: str) -> str:
     """Return a tool's name as it stands in a column's name."""
-    return name if 0 < len(name) <= _LONGEST_NAME and name.isprintable() else OTHER
+    return name if 0 < len(name) <= _MAX_NAME and name.isprintable() else OTHER
 
 
 def join_conversation(record: Record, *, full: bool) -> None:

@@ -20,7 +20,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+=*")
 #: Every text with an embedded medium contains this.
 EMBEDDED_MARK = ";base64,"
 #: An address of a medium that is longer than this is taken for the medium itself.
-LONGEST_URL = 2048
+MAX_URL = 2048
 #: Kinds of media that are played.
 PLAYED = ("audio", "video")
 
@@ -60,7 +60,7 @@ def _mark(match: re.Match[str]) -> str:
 def without_embedded_values(value: Any) -> Any:
     """Replace media embedded as base64 in the texts of a nested value, also without a data URL around it."""
     if isinstance(value, str):
-        if len(value) > LONGEST_URL and _BASE64.fullmatch(value):
+        if len(value) > MAX_URL and _BASE64.fullmatch(value):
             return f"[{len(value) * 3 // 4:,} bytes of base64]"
         return without_embedded(value)
     if isinstance(value, list):
@@ -144,6 +144,6 @@ def _place(source: Any) -> Image:
     if match := _EMBEDDED.match(source):
         described: Image = {"size": len(match[2]) * 3 // 4, "key": embedded_key(source)}
         return {"media_type": match[1], **described} if match[1] else described
-    if is_data or len(source) > LONGEST_URL:  # base64 without a data URL around it
+    if is_data or len(source) > MAX_URL:  # base64 without a data URL around it
         return {"size": len(source) * 3 // 4, "key": embedded_key(source)}
     return {"url": source}

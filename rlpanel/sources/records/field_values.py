@@ -153,7 +153,7 @@ def _message(item: Any) -> str:
 #: Phases of a rollout whose seconds are columns.
 PHASES = ("generation", "tool", "environment", "queue", "score")
 #: Most spans and versions that are kept of a sample.
-_MOST = 100_000
+_MAX_SPANS = 100_000
 #: Times from here on are Unix seconds, smaller ones count from the rollout's start.
 _UNIX = 1e8
 #: A larger number is a time in milliseconds: in seconds, it is in the year 5138.
@@ -220,7 +220,7 @@ def read_versions(fields: AgentFields, value: Any) -> None:
     elif value and isinstance(value[0], list):
         if any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
             raise ValueError("is not a list of [version, tokens]")
-        fields.policy_versions = tuple((_version(v), _version(tokens)) for v, tokens in value[:_MOST])
+        fields.policy_versions = tuple((_version(v), _version(tokens)) for v, tokens in value[:_MAX_SPANS])
     elif len(value) <= 2:
         fields.policy_versions = tuple((version, -1) for version in dict.fromkeys(map(_version, value)))
     else:
@@ -242,7 +242,7 @@ def read_timing(fields: AgentFields, value: Any) -> None:
     value = to_python(value)
     if not isinstance(value, Mapping):
         raise ValueError("is not a JSON object")
-    spans = [_span(item) for item in (value.get("spans") or ())[:_MOST]]
+    spans = [_span(item) for item in (value.get("spans") or ())[:_MAX_SPANS]]
     timing = {str(name): _number(seconds) for name, seconds in value.items() if name != "spans"}
     timing = {name: seconds for name, seconds in timing.items() if math.isfinite(seconds)}
     if spans and min(start for _, start, _ in spans) >= _UNIX:

@@ -35,7 +35,7 @@ CONTAINERS = frozenset({"metadata", "reward_info", "reward_extra_info", "extra_i
 #: Parts that show that a judge was called; a score alone is a column as any other number.
 _EVIDENCE = ("answer", "request", "error")
 #: Most judges of a sample that are read so.
-_MOST = 32
+_MAX_JUDGES = 32
 
 
 class JudgeKey(NamedTuple):
@@ -77,7 +77,7 @@ def calls_in(fields: Iterable[tuple[str, Any]]) -> tuple[JudgeCall, ...]:
     for name, logged in parts.items():
         if any(isinstance(logged.get(each), str | list) for each in _EVIDENCE):
             calls += (_known(call) for call in judge_calls([{"name": name, **logged}]))
-    return tuple(calls[:_MOST])
+    return tuple(calls[:_MAX_JUDGES])
 
 
 def _flat(fields: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:

@@ -42,7 +42,7 @@ _ERROR_TEXT = re.compile(
 )
 _ERROR_OBJECT = re.compile(r"""\s*\{\s*["']error["']\s*:""")
 #: A longer text is not parsed to find out whether it is an error.
-_LONGEST_ERROR = 10_000
+_MAX_ERROR = 10_000
 
 
 class Message(TypedDict):
@@ -231,7 +231,7 @@ def _is_error_text(text: str) -> bool:
     """Return True if a tool's result is only an error: ``{"error": …}``, a traceback, ``Error: …``."""
     if _ERROR_TEXT.match(text):
         return True
-    if not _ERROR_OBJECT.match(text) or len(text) > _LONGEST_ERROR:
+    if not _ERROR_OBJECT.match(text) or len(text) > _MAX_ERROR:
         return False
     value = parsed_text(text)
     return isinstance(value, dict) and set(value) == {"error"} and bool(value["error"])

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 #: Longer texts are not parsed: the tree takes some hundred times their memory.
-_LONGEST = 1 << 20
+_MAX_PARSED = 1 << 20
 #: An object of a class, with its first field.
 OBJECT = re.compile(r"\s*[A-Z]\w*\(\w+=")
 #: Calls that stand for their only value.
@@ -21,7 +21,7 @@ _NAMES = {"nan": float("nan"), "inf": float("inf"), "null": None, "true": True, 
 
 def python_value(text: str) -> Any:
     """Return the value of a text in Python's notation; ValueError for any other text."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_PARSED:
         raise ValueError("the text is too long")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)

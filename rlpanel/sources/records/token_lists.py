@@ -15,7 +15,7 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.json_parser import LISTS, to_float_array, to_python
 
 #: Objects in objects that are searched, and most keys of an object that is.
-_DEPTH, _MOST_KEYS = 3, 64
+_DEPTH, _MAX_KEYS = 3, 64
 _ITEMS = frozenset({int, float, bool, type(None)})
 
 
@@ -33,7 +33,7 @@ def number_lists(key: str, value: Any, depth: int = _DEPTH) -> Iterator[tuple[st
     if type(value) in LISTS:
         if len(value) and type(value[0]) in _ITEMS:
             yield key, value
-    elif depth and hasattr(value, "items") and len(value) <= _MOST_KEYS:
+    elif depth and hasattr(value, "items") and len(value) <= _MAX_KEYS:
         for inner, item in value.items():
             if type(item) in LISTS or hasattr(item, "items"):
                 yield from number_lists(f"{key}.{inner}", item, depth - 1)

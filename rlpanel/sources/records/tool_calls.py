@@ -26,7 +26,7 @@ _INNER = ("function", "custom")
 #: Name of a call that was logged without one.
 NO_NAME = "?"
 #: Longer texts are not parsed.
-_LONGEST = 16 << 20
+_MAX_PARSED = 16 << 20
 
 
 class ToolCall(TypedDict):
@@ -68,7 +68,7 @@ def parsed_text(value: Any) -> Any:
     """
     if not isinstance(value, str) or not (value.lstrip()[:1] in ("{", "[") or OBJECT.match(value)):
         return value
-    if len(value) > _LONGEST or value.count("[") + value.count("{") > MAX_LISTS:
+    if len(value) > _MAX_PARSED or value.count("[") + value.count("{") > MAX_LISTS:
         return value
     try:
         return parse_value(value)

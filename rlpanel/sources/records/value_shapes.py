@@ -19,7 +19,7 @@ from rlpanel.sources.records.json_parser import to_float_array, to_python
 #: Keys of a score in an object, the preferred one first.
 _TOTALS = ("score", "total", "value", "reward")
 #: Longer lists are not the parts of a reward.
-_MOST_PARTS = 64
+_MAX_PARTS = 64
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def read_reward(value: Any) -> Reward:
     if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], Mapping):
         return Reward(as_number(value[0]), {})
     entries = list(_entries(value))
-    if isinstance(value, list) and not len(entries) == len(value) <= _MOST_PARTS:
+    if isinstance(value, list) and not len(entries) == len(value) <= _MAX_PARTS:
         raise ValueError(f"is a list that is not a reward: {short_repr(value)}")
     key = _total_key(value) if isinstance(value, Mapping) else None
     total = None if key is None else as_number(value[key])
@@ -167,7 +167,7 @@ def _scored(item: Any) -> _Scored | None:
 
 
 #: Most alternatives of a position that are read.
-MOST_ALTERNATIVES = 20
+MAX_ALTERNATIVES = 20
 
 
 def read_alternatives(value: Any) -> tuple[tuple[Alternative, ...], ...]:
@@ -187,7 +187,7 @@ def read_alternatives(value: Any) -> tuple[tuple[Alternative, ...], ...]:
     if not isinstance(value, list):
         raise ValueError("is not a list of alternatives")
     return tuple(
-        tuple(sorted(_alternatives(item), key=lambda one: -one.logprob)[:MOST_ALTERNATIVES]) for item in value
+        tuple(sorted(_alternatives(item), key=lambda one: -one.logprob)[:MAX_ALTERNATIVES]) for item in value
     )
 
 

@@ -196,7 +196,7 @@ def repeated_rows(place: Mapping[str, np.ndarray], key: np.ndarray) -> np.ndarra
 EPISODE, GROUP, AGENT, TRAJECTORY, TURN = "episode", "group", "agent", "trajectory", "turn"
 #: Labels that tell the traces of an episode apart.
 PLACES = (GROUP, AGENT, TRAJECTORY)
-_FEWEST = 1024
+_MIN_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class EpisodeUnits:
     def _extend(self, columns: Columns, new: slice) -> None:
         """Add rows that are not marked."""
         if new.stop > len(self._mask):
-            size = max(_FEWEST, new.stop, 2 * len(self._mask))
+            size = max(_MIN_ROWS, new.stop, 2 * len(self._mask))
             mask, prompts = np.zeros(size, bool), np.zeros(size, np.uint64)
             mask[: new.start], prompts[: new.start] = self._mask[: new.start], self._prompts[: new.start]
             self._mask, self._prompts = mask, prompts

@@ -14,7 +14,7 @@ from rlpanel.sources.records.record_types import Record
 
 _FIELDS = frozenset(ARRAYS)
 #: Most names of lists whose lengths are compared with the tokens.
-_MOST_LISTS = 1024
+_MAX_LISTS = 1024
 
 
 class TokenArrays:
@@ -45,7 +45,7 @@ class TokenArrays:
         found = [name for record in records for name in record.arrays if name not in _FIELDS]
         unfit = [name for record in records for name in record.unfit]
         for counter, names in ((self._fitting, found), (self._unfit, unfit)):
-            counter.update(names if len(counter) < _MOST_LISTS else [n for n in names if n in counter])
+            counter.update(names if len(counter) < _MAX_LISTS else [n for n in names if n in counter])
         for record in records:
             for name, length in record.unfit.items():
                 if self._fitting[name] > self._unfit[name]:

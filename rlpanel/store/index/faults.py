@@ -12,7 +12,7 @@ from rlpanel.errors import describe_error
 log = logging.getLogger(__name__)
 
 #: Seconds for which a part rests after its first error, and at most. Each error in a row doubles them.
-FIRST_REST, LONGEST_REST = 1.0, 60.0
+FIRST_REST, MAX_REST = 1.0, 60.0
 #: Seconds without an error after which the next one counts as the first.
 _FORGET = 600.0
 #: Number of remembered reasons that are not logged again.
@@ -36,7 +36,7 @@ class Faults:
         Seconds for which a part rests.
     """
 
-    def __init__(self, first: float = FIRST_REST, longest: float = LONGEST_REST) -> None:
+    def __init__(self, first: float = FIRST_REST, longest: float = MAX_REST) -> None:
         self._first, self._longest = first, longest
         self._faults: dict[Hashable, _Fault] = {}
         self._logged: set[tuple[Hashable, str]] = set()

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: Seconds until file events are tried again after a fallback to polling.
 RETRY = 60.0
 #: The wait doubles each time that a system limit is reached again, up to this many seconds.
-_LONGEST_WAIT = 3600.0
+_MAX_WAIT = 3600.0
 
 
 class FolderWatches:
@@ -81,7 +81,7 @@ class FolderWatches:
             return watch is None
         if path not in self._due:
             wait = self._waits.get(path, RETRY)
-            self._due[path], self._waits[path] = time.monotonic() + wait, min(2 * wait, _LONGEST_WAIT)
+            self._due[path], self._waits[path] = time.monotonic() + wait, min(2 * wait, _MAX_WAIT)
         return time.monotonic() >= self._due[path]
 
     def _start(self, path: AnyPath) -> None:

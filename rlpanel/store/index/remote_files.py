@@ -15,7 +15,7 @@ from rlpanel.sources.files.storage_requests import Span
 from rlpanel.store.index.run_files import RunFile, RunFiles
 
 #: Most files whose bytes are fetched at the same time, and most bytes.
-AT_ONCE, MOST_BYTES = 1024, 32 << 20
+AT_ONCE, MAX_BYTES = 1024, 32 << 20
 #: Seconds after which the files are looked at although no listing has changed.
 LOOK_AGAIN = 15.0
 
@@ -71,7 +71,7 @@ class RemoteFiles:
 
     def _fetch(self, files: list[RunFile]) -> None:
         spans: list[Span] = []
-        self._fetched, left = set(), MOST_BYTES
+        self._fetched, left = set(), MAX_BYTES
         for file in files:
             wanted = file.reader.tail.next_spans(self._budget)
             left -= sum(span.end - span.start for span in wanted)

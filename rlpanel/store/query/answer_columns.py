@@ -19,7 +19,7 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.answers import AUTO, RULES, ChosenRule, answer_of, choose_rule, match_of
 
 #: Samples from which the rule is chosen, spread over the run, and most bytes of their lines.
-SAMPLES, MOST_BYTES = 48, 1 << 19
+SAMPLES, MAX_BYTES = 48, 1 << 19
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _pairs(index: RunIndex, snapshot: Snapshot) -> list[tuple[str, str]]:
     alive = snapshot.alive_rows
     rows = alive[np.unique(np.linspace(0, len(alive) - 1, SAMPLES).astype(int))] if len(alive) else alive
     sizes = np.cumsum(snapshot.metadata("length")[rows], dtype=np.int64)
-    if len(rows) and sizes[-1] > MOST_BYTES:
-        rows = rows[:: int(-(-sizes[-1] // MOST_BYTES))]
+    if len(rows) and sizes[-1] > MAX_BYTES:
+        rows = rows[:: int(-(-sizes[-1] // MAX_BYTES))]
     texts = fetch_all_texts(index, snapshot, rows)
     return [(each.get("response", ""), each.get("ground_truth", "")) for each in texts if each]

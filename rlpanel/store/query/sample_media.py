@@ -34,7 +34,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 MAX_BYTES, MAX_PLAYED = 32 << 20, 2 << 30
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 #: Shorter texts are not embedded media.
-_SHORTEST = 64
+_MIN_CHARS = 64
 
 
 class MediumUnavailable(RLPanelError):
@@ -131,7 +131,7 @@ def open_medium(
 def _embedded(line: bytes, key: str, kind: str) -> bytes:
     """Find the text of an embedded medium in the sample's line."""
     for text in _texts(json.loads(line)):
-        if len(text) >= _SHORTEST and embedded_key(text) == key:
+        if len(text) >= _MIN_CHARS and embedded_key(text) == key:
             return _decoded(text, kind)
     raise MediumUnavailable(f"the line does not contain the {kind} any more")
 

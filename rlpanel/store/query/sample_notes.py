@@ -32,7 +32,7 @@ MAX_TAG, MAX_NOTE = 40, 2000
 #: Most bytes of a file that are read, from its end: some 25,000 notes.
 MAX_BYTES = 8 << 20
 #: No file has this many bytes, and no array of offsets holds more.
-_LARGEST = 1 << 62
+_MAX_BYTES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Notes:
         noted = {uid: note for uid, note in self._notes.items() if note.tag or note.note}
         if not noted or not snapshot.rows:
             return np.empty(0, int), []
-        offsets = [offset for uid in noted if 0 <= (offset := _offset(uid)) < _LARGEST]
+        offsets = [offset for uid in noted if 0 <= (offset := _offset(uid)) < _MAX_BYTES]
         # Compare offsets first: building the uids of all rows would be slow.
         candidates = np.flatnonzero(np.isin(snapshot.metadata("offset"), offsets) & (snapshot.state != DEAD))
         pairs = [

@@ -17,8 +17,8 @@ LEARNT, FORGOTTEN, FLICKERS, NEVER, ALWAYS, STEADY, SELDOM = (
 CLASSES = (LEARNT, FORGOTTEN, FLICKERS, NEVER, ALWAYS, STEADY, SELDOM)
 #: Pass rates up to which a prompt without a change is never, and from which on it is always solved.
 LOW, HIGH = 0.05, 0.95
-#: A move of the pass rate counts from here on, and if it is as many standard errors, but at most `MOST`.
-LEAST, MOST, ERRORS = 0.3, 0.75, 3.0
+#: A move of the pass rate counts from here on, and if it is as many standard errors, but at most `MAX_MOVE`.
+MIN_MOVE, MAX_MOVE, ERRORS = 0.3, 0.75, 3.0
 #: Standard normal quantiles of the tests: 0.1 % of the prompts without a change exceed either.
 DISPERSION_Z, DIFFERENCE_Z = 3.09, 3.29
 #: Most blocks of consecutive visits in which moves are sought.
@@ -85,7 +85,9 @@ def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
         size = int(blocks[at])
         of_block = block_samples[at, :size]
         margin = ERRORS * np.sqrt(2 * variance[at] * size / of_block.sum())
-        moves = moves_of((block_passed[at, :size] / of_block).tolist(), float(np.clip(margin, LEAST, MOST)))
+        moves = moves_of(
+            (block_passed[at, :size] / of_block).tolist(), float(np.clip(margin, MIN_MOVE, MAX_MOVE))
+        )
         if moves == [1]:
             found[at] = 0
         elif moves in ([-1], [1, -1]):

@@ -20,7 +20,7 @@ from rlpanel.board_url import BEST, FIRST, NEWEST, steps_at
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Fewest prompts of either half at the chosen step, if the run has steps with so many.
-_FEWEST = 2
+_MIN_PROMPTS = 2
 
 
 def choosing_half(keys: np.ndarray) -> np.ndarray:
@@ -57,7 +57,7 @@ def best_step(steps: np.ndarray, keys: np.ndarray, reward: np.ndarray, half: np.
     chose = half[order][starts]
     values, index = np.unique(steps[starts], return_inverse=True)
     choosing, held_out = np.bincount(index, chose), np.bincount(index, ~chose)
-    enough = (choosing >= _FEWEST) & (held_out >= _FEWEST)
+    enough = (choosing >= _MIN_PROMPTS) & (held_out >= _MIN_PROMPTS)
     allowed = enough if enough.any() else choosing > 0
     total = np.bincount(index, np.where(chose, mean, 0.0))
     means = np.divide(total, choosing, out=np.full(len(values), -np.inf), where=allowed)

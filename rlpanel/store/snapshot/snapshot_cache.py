@@ -15,7 +15,7 @@ from cachetools import FIFOCache
 T = TypeVar("T")
 
 #: Results of one kind that are kept for an object.
-MOST = 16
+MAX_RESULTS = 16
 
 #: Results by the object's id and their kind; a finalizer drops them before the id can be used again.
 _results: dict[int, dict[str, FIFOCache]] = {}
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 _MISSING = object()
 
 
-def cached_on(source: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MOST) -> T:
+def cached_on(source: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MAX_RESULTS) -> T:
     """Return what ``make`` gives, computed when it is first asked for. Nobody may change it. Thread-safe.
 
     Parameters

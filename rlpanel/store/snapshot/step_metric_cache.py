@@ -118,7 +118,7 @@ GROUPED = 0.5
 _STATUS = "status_"
 #: Hash of a text that was not logged.
 #: Most characters of an error, which may quote a value of the log.
-_LONGEST_REASON = 200
+_MAX_REASON = 200
 _NO_TEXT = np.uint64(line_hash(b""))
 
 
@@ -225,7 +225,7 @@ class StepMetricCache:
         except MemoryError:
             raise
         except Exception as error:
-            self.failures[name] = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+            self.failures[name] = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
 
     def _reuse(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return a metric's cached values, NaN at stale steps, and the mask of stale steps."""

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from rlpanel.analysis.replay_clock import LONGEST_PAUSE, replay_clock
+from rlpanel.analysis.replay_clock import MAX_PAUSE, replay_clock
 
 
 def test_pauses_are_shortened_and_their_rest_is_counted() -> None:
@@ -15,8 +15,8 @@ def test_pauses_are_shortened_and_their_rest_is_counted() -> None:
     assert clock.is_timed
     assert clock.start == 100.0
     np.testing.assert_allclose(clock.recorded, [0, 2, 102, 103])
-    np.testing.assert_allclose(clock.shown, [0, 2, 2 + LONGEST_PAUSE, 3 + LONGEST_PAUSE])
-    assert (clock.pauses, clock.left_out) == (1, 100 - LONGEST_PAUSE)
+    np.testing.assert_allclose(clock.shown, [0, 2, 2 + MAX_PAUSE, 3 + MAX_PAUSE])
+    assert (clock.pauses, clock.left_out) == (1, 100 - MAX_PAUSE)
 
 
 def test_times_that_go_back_and_missing_ones_stay_at_the_time_before() -> None:
@@ -49,7 +49,7 @@ def test_any_times_give_an_ascending_clock_that_a_loop_gives_too() -> None:
         latest, shown, before = first, 0.0, first
         for at, moment in enumerate(moments):
             latest = max(latest, first if moment is None else moment)
-            shown += min(latest - before, LONGEST_PAUSE)
+            shown += min(latest - before, MAX_PAUSE)
             before = latest
             assert clock.recorded[at] == pytest.approx(latest - first)
             assert clock.shown[at] == pytest.approx(shown)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.metrics.special_tokens import LEAST, MOST, SHORTEST, prompt_echoes
+from rlpanel.metrics.special_tokens import MAX_HALF, MIN_HALF, MIN_PROMPT, prompt_echoes
 
 QUESTION = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "
@@ -76,9 +76,9 @@ def test_many_responses_are_searched_as_one_is(drawn: list[tuple[str, str, int]]
     pairs = [(prompt, text + prompt[-end:]) for prompt, text, end in drawn]
     expected = []
     for prompt, response in pairs:
-        asked = prompt[-4 * MOST :].strip()
-        half = asked[-min(max(len(asked) // 2, LEAST), MOST) :]
-        echoed = float(len(asked) >= SHORTEST and half in response)
-        expected.append(echoed if len(prompt) >= SHORTEST else np.nan)
+        asked = prompt[-4 * MAX_HALF :].strip()
+        half = asked[-min(max(len(asked) // 2, MIN_HALF), MAX_HALF) :]
+        echoed = float(len(asked) >= MIN_PROMPT and half in response)
+        expected.append(echoed if len(prompt) >= MIN_PROMPT else np.nan)
     found = prompt_echoes([prompt for prompt, _ in pairs], [response for _, response in pairs])
     np.testing.assert_array_equal(found, expected)

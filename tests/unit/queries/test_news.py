@@ -12,7 +12,7 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.queries.findings import findings
-from rlpanel.queries.news import MOST_STEPS, news
+from rlpanel.queries.news import MAX_STEPS, news
 from rlpanel.queries.reports.notes import annotate
 from rlpanel.queries.steps import steps
 from tests.factories import append, line, write_run
@@ -101,13 +101,13 @@ def test_a_finding_that_does_not_go_on_has_ended(tmp_path: Path) -> None:
 
 
 def test_many_new_steps_are_counted_and_the_newest_listed(tmp_path: Path) -> None:
-    write_run(tmp_path, steps=MOST_STEPS + 5, samples=4)
+    write_run(tmp_path, steps=MAX_STEPS + 5, samples=4)
     os.utime(tmp_path / "rollout_data_rank_0.jsonl", (1e9, 1e9))
     with rlpanel.open_run(tmp_path, follow=False) as opened:
         table = news(opened.data, 2)
     listed = [row["step"] for row in table.rows if row["kind"] == "step"]
-    assert listed == list(range(6, MOST_STEPS + 6))
-    assert (table.about["steps"], table.about["steps_without_row"]) == (MOST_STEPS + 3, 3)
+    assert listed == list(range(6, MAX_STEPS + 6))
+    assert (table.about["steps"], table.about["steps_without_row"]) == (MAX_STEPS + 3, 3)
 
 
 def test_nothing_is_new_after_the_newest_step(run: Run) -> None:

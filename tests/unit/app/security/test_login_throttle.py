@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.app.security.login import FREE, LONGEST, MOST, REMEMBERED, WINDOW, LoginThrottle
+from rlpanel.app.security.login import FREE, MAX_WAIT, MAX_WRONG, REMEMBERED, WINDOW, LoginThrottle
 
 
 class Clock:
@@ -27,7 +27,7 @@ def test_the_first_wrong_tokens_cost_nothing_and_then_the_wait_doubles() -> None
         slow.failed("10.0.0.1")
         waits.append(slow.wait("10.0.0.1"))
     assert waits[:FREE] == [0.0] * (FREE - 1) + [1.0]
-    assert waits[FREE:] == [2.0, 4.0, 8.0, 16.0, LONGEST, LONGEST, LONGEST, LONGEST]
+    assert waits[FREE:] == [2.0, 4.0, 8.0, 16.0, MAX_WAIT, MAX_WAIT, MAX_WAIT, MAX_WAIT]
     assert slow.wait("10.0.0.2") == 0.0
 
 
@@ -54,7 +54,7 @@ def test_the_right_token_ends_the_count() -> None:
 def test_many_addresses_are_slowed_down_together() -> None:
     clock = Clock()
     slow = throttle(clock)
-    for number in range(MOST):
+    for number in range(MAX_WRONG):
         assert slow.wait(f"10.0.{number}.1") == 0.0
         slow.failed(f"10.0.{number}.1")
     assert slow.wait("192.168.0.1") == WINDOW

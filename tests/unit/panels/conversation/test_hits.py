@@ -7,7 +7,7 @@ from typing import Any
 
 from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
-from rlpanel.panels.conversation.hits import MOST_HITS, Hit, hits_of
+from rlpanel.panels.conversation.hits import MAX_HITS, Hit, hits_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate
@@ -97,4 +97,4 @@ def test_a_beginning_that_stands_in_two_parts_is_marked_in_both() -> None:
 
 def test_hits_are_bounded() -> None:
     many = made({"role": "user", "content": "q"}, *({"role": "assistant", "content": "a" * 60},) * 60)
-    assert len(hits_of(many, [TextPredicate("", "contains", "a")])) == MOST_HITS
+    assert len(hits_of(many, [TextPredicate("", "contains", "a")])) == MAX_HITS

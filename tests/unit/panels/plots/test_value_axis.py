@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.plots.value_axis import LEAST_SPAN, fit_axis, widen
+from rlpanel.panels.plots.value_axis import MIN_SPAN, fit_axis, widen
 
 RISE = np.linspace(0.2, 0.8, 60)
 
@@ -102,9 +102,9 @@ def test_an_axis_never_shows_the_noise_of_floats(value: float) -> None:
 
 
 def test_the_least_span_of_a_unit_flattens_rounding() -> None:
-    start, end = fit_axis([line(np.linspace(1e-8, 2.4e-8, 9))], least=LEAST_SPAN["nats"]) or (0, 0)
+    start, end = fit_axis([line(np.linspace(1e-8, 2.4e-8, 9))], least=MIN_SPAN["nats"]) or (0, 0)
     assert end - start >= 1e-4
-    wide = fit_axis([line([0.1, 0.3])], least=LEAST_SPAN["nats"])
+    wide = fit_axis([line([0.1, 0.3])], least=MIN_SPAN["nats"])
     assert wide == fit_axis([line([0.1, 0.3])]), "a wide range keeps its own axis"
 
 

@@ -11,7 +11,7 @@ import pytest
 from panel.widgets import Button, Select
 
 from rlpanel import open_run
-from rlpanel.panels.rollouts.rollouts_page import MOST, RolloutsPage
+from rlpanel.panels.rollouts.rollouts_page import MAX_RESPONSES, RolloutsPage
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import metric_declarations
 from tests.factories import append, sample
@@ -97,12 +97,16 @@ def test_groups_stand_together_the_best_first(tmp_path: Path) -> None:
 
 def test_more_than_a_page_is_said_and_can_be_turned(tmp_path: Path) -> None:
     page = opened(
-        tmp_path, *(logged(1, index, prompt=f"p{index}", drop=["group"]) for index in range(MOST + 6))
+        tmp_path,
+        *(logged(1, index, prompt=f"p{index}", drop=["group"]) for index in range(MAX_RESPONSES + 6)),
     )
-    assert len(data(page)["rows"]) == MOST
-    assert data(page)["note"] == f"responses 1–{MOST} of {MOST + 6} of step 1"
+    assert len(data(page)["rows"]) == MAX_RESPONSES
+    assert data(page)["note"] == f"responses 1–{MAX_RESPONSES} of {MAX_RESPONSES + 6} of step 1"
     part_of(page, Button, name="›").clicks += 1
-    assert data(page)["note"] == f"responses {MOST + 1}–{MOST + 6} of {MOST + 6} of step 1"
+    assert (
+        data(page)["note"]
+        == f"responses {MAX_RESPONSES + 1}–{MAX_RESPONSES + 6} of {MAX_RESPONSES + 6} of step 1"
+    )
     assert len(data(page)["rows"]) == 6
     assert part_of(page, Button, name="›").disabled
 

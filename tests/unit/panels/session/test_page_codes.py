@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlpanel.errors import SettingError
-from rlpanel.panels.session.page_codes import EXPIRES, MOST_WRONG, WINDOW, PageCodes, TooManyCodes, WrongCode
+from rlpanel.panels.session.page_codes import EXPIRES, MAX_WRONG, WINDOW, PageCodes, TooManyCodes, WrongCode
 
 
 class Clock:
@@ -50,7 +50,7 @@ def test_after_many_wrong_codes_all_are_refused_for_a_minute() -> None:
     clock = Clock()
     codes = PageCodes(clock)
     right = codes.give("a", lambda _: None)
-    for at in range(MOST_WRONG):
+    for at in range(MAX_WRONG):
         with pytest.raises(WrongCode):
             codes.show("?step=1", f"wrong{at}")
     with pytest.raises(TooManyCodes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.panels.tokens.metric_rows import MOST_CATEGORIES, MetricRow, sample_rows
+from rlpanel.panels.tokens.metric_rows import MAX_CATEGORIES, MetricRow, sample_rows
 from rlpanel.panels.tokens.token_view import pack_sample
 from rlpanel.schema import Alternative, Sample
 
@@ -32,7 +32,7 @@ def test_other_whole_numbers_have_colours_in_order() -> None:
     assert row(np.array([104, 101, 101])).categories == ((101.0, 0, "101"), (104.0, 1, "104"))
 
 
-@pytest.mark.parametrize("values", [np.arange(MOST_CATEGORIES + 1), np.array([0.0, 1.0, 0.0])])
+@pytest.mark.parametrize("values", [np.arange(MAX_CATEGORIES + 1), np.array([0.0, 1.0, 0.0])])
 def test_many_numbers_and_fractions_are_no_categories(values: np.ndarray) -> None:
     found = row(values)
     assert found.categories == ()

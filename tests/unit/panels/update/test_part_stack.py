@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.analysis.reward_parts import RewardPart
-from rlpanel.panels.update.part_stack import MOST, PartStack, legend_html, part_stack, stack_plot
+from rlpanel.panels.update.part_stack import MAX_PARTS, PartStack, legend_html, part_stack, stack_plot
 
 
 def part(name: str, step: int | None, contribution: float | None) -> RewardPart:
@@ -35,11 +35,11 @@ def test_parts_without_a_weight_are_named_and_not_drawn_as_zero() -> None:
 
 
 def test_many_parts_share_the_last_area() -> None:
-    found = stack_of({f"part {at}": [10.0 - at] for at in range(MOST + 3)})
+    found = stack_of({f"part {at}": [10.0 - at] for at in range(MAX_PARTS + 3)})
     assert found.names[-1] == "others"
-    assert len(found.names) == MOST
-    assert found.contribution[-1, 0] == sum(10.0 - at for at in range(MOST - 1, MOST + 3))
-    assert found.high[-1, 0] == sum(10.0 - at for at in range(MOST + 3))
+    assert len(found.names) == MAX_PARTS
+    assert found.contribution[-1, 0] == sum(10.0 - at for at in range(MAX_PARTS - 1, MAX_PARTS + 3))
+    assert found.high[-1, 0] == sum(10.0 - at for at in range(MAX_PARTS + 3))
 
 
 def test_names_of_parts_stay_text_in_the_legend() -> None:
