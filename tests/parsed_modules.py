@@ -1,4 +1,4 @@
-"""Imports and classes of a module, parsed once for all tests that ask for them."""
+"""Imports, classes and constants of a module, parsed once for all tests that ask for them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Import = ast.Import | ast.ImportFrom
 
 @dataclass(frozen=True)
 class ParsedModule:
-    """What a module imports anywhere, also in functions, and the classes that it defines at its top."""
+    """What a module imports anywhere, also in functions; classes and constants that it defines at its top."""
 
     imports: tuple[Import, ...]
     classes: tuple[str, ...]
+    constants: tuple[str, ...]
 
 
 @cache
@@ -24,7 +25,10 @@ def parsed(path: Path) -> ParsedModule:
     """Parse a module."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
-    return ParsedModule(tuple(_imports(tree)), classes)
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    parts = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    constants = tuple(part.id for part in parts if isinstance(part, ast.Name))
+    return ParsedModule(tuple(_imports(tree)), classes, constants)
 
 
 def _imports(node: ast.AST) -> Iterator[Import]:

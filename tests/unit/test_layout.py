@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -242,6 +243,24 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
 def test_a_class_of_two_modules_is_found(tmp_path: Path) -> None:
     package = house(tmp_path, {"store/a.py": "class Piece: ...", "metrics/b.py": "class Piece: ..."})
     assert len(public_classes(package)["Piece"]) == 2
+
+
+# -- names of constants ---------------------------------------------------------------------------
+
+#: Other words for the largest or smallest value that is allowed.
+_LIMITS = re.compile(r"_?(?:MOST|LEAST|FEWEST|LARGEST|SMALLEST|LONGEST|SHORTEST|MAXIMUM|MINIMUM)(?:_\w+)?")
+#: A sentence about the least change, and the samples that a rise moves least.
+_NO_LIMITS = {("chain_words", "LEAST"), ("carried_changes", "_LEAST_MOVED")}
+
+
+def test_limits_begin_with_max_or_min() -> None:
+    found = {
+        (path.stem, name)
+        for path in PACKAGE.rglob("*.py")
+        for name in parsed(path).constants
+        if _LIMITS.fullmatch(name)
+    }
+    assert found == _NO_LIMITS
 
 
 # -- the public names ------------------------------------------------------------------------------

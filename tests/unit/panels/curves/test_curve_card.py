@@ -46,7 +46,7 @@ def test_a_band_that_fills_the_plot_is_faded(tmp_path: Path, change: float, alph
     lines = (
         line(step, index=at, tokens=False, reward=sign + change * step)
         for step in range(4)
-        for at, sign in enumerate((1.0, -1.0))
+        for at, sign in enumerate((1.0, 0.6, 0.2, -0.2, -0.6, -1.0))
     )
     append(folder / "rollout_data_rank_0.jsonl", *lines)
     band = card(folder, "reward").plot.figure.select_one(VArea)
