@@ -42,7 +42,7 @@ def _add_case(suite: ElementTree.Element, result: GateResult, number: NumberResu
             f"first step: {number.first_step}",
             f"effect: {number.contrast.effect:.6g} ({number.number.scale})",
             f"standard error: {number.contrast.error:.6g}",
-            p_text(number.p),
+            f"p: {p_text(number.p).removeprefix('p ').removeprefix('= ')}",
             *(f"sample: {each.uid} of step {each.step}, {each.value:.6g}" for each in number.samples),
         ]
         failure.text = _allowed("\n".join(lines))
