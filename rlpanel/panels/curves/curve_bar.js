@@ -34,7 +34,9 @@ function figureOf(card) {
 /** Let the axis that all figures share show a range, as a drag does, once they are drawn. */
 function zoom(el, model, asked = model.asked, frames = FRAMES) {
   if (asked !== model.asked) return
-  const view = cardsOf(el).map(figureOf).find((each) => each?.frame.bbox.width)
+  const view = cardsOf(el)
+    .map(figureOf)
+    .find((each) => each?.frame.bbox.width)
   if (!view) {
     if (frames) requestAnimationFrame(() => zoom(el, model, asked, frames - 1))
     return
@@ -183,7 +185,8 @@ export function render({ model, el }) {
     t("Show the steps around the selected one; a drag over a curve chooses any"),
     () => model.send_msg(["zoom", true]),
   )
-  const whole = button("zoomed", "", t("Show all steps again (or double click a curve)"), () => model.send_msg(["zoom", false]),
+  const whole = button("zoomed", "", t("Show all steps again (or double click a curve)"), () =>
+    model.send_msg(["zoom", false]),
   )
   const events = element("select", "events")
   events.addEventListener("change", () => {
