@@ -187,6 +187,9 @@ class UpdatePage(Viewer):
         self.head.html = f"<p>{safe_text(text)}</p>"
 
     def _show(self, study: UpdateStudy) -> None:
+        snapshot = self.context.snapshot
+        if self._key[:2] != (snapshot.name, snapshot.split):  # another run was chosen meanwhile
+            return
         if study.batch is None or study.own is None:
             if self._study is None or self._study.step != study.step:
                 self._say(tr("Reading samples: {read:,} …", read=study.read))
