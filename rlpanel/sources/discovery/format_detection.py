@@ -52,7 +52,7 @@ from rlpanel.sources.records.record_types import Adapter
 log = logging.getLogger(__name__)
 
 #: Longest line of which fields are inferred.
-_INFER_BYTES = 16 << 20
+_INFER_BYTES = 64 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 _NO_STATUS = os.stat_result([0] * 10)

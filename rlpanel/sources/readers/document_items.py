@@ -273,11 +273,25 @@ def _skip(file: io.BufferedReader, length: int) -> None:
         length -= len(part)
 
 
+def _holds_samples_by_id(head: bytes) -> bool:
+    """Return True for an object of objects with the same keys and a text of several words."""
+    if not head.lstrip().startswith(b"{"):
+        return False
+    try:
+        members = [json.loads(each) for each in Outline(head).members()[:3]]
+    except (ValueError, RecursionError):
+        return False
+    shared = set.intersection(*map(set, members)) if members else set()
+    texts = [each for each in members[:1] for key in shared if " " in str(each[key]).strip()]
+    return len(members) > 1 and len(shared) > 1 and bool(texts)
+
+
 def read_head(path: str, most: int = 0) -> tuple[bytes, bool]:
     """Return the first bytes of a document, and whether they are all.
 
     These are ``most`` bytes. By default they are those of its head, or more if the first sample of a list is
-    longer. What comes before the first character is replaced by blanks: offsets stay those of the file.
+    longer, or if its object holds samples by their ids. What comes before the first character is replaced by
+    blanks: offsets stay those of the file.
 
     Raises
     ------
@@ -286,8 +300,10 @@ def read_head(path: str, most: int = 0) -> tuple[bytes, bool]:
     """
     with open_plain(path) as file:
         head = file.read(most or HEAD_BYTES)
-        if not most and len(head) == HEAD_BYTES and _LONG_ITEM.search(head) and not find_parts(head):
-            head += file.read(_LONG_BYTES - len(head))
+        if not most and len(head) == HEAD_BYTES:
+            is_long = _LONG_ITEM.search(head) is not None and not find_parts(head)
+            if is_long or _holds_samples_by_id(head):
+                head += file.read(_LONG_BYTES - len(head))
         is_end = not file.peek(1)
     start = text_start(head)
     return b" " * start + head[start:], is_end

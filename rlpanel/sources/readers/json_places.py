@@ -159,6 +159,18 @@ class Outline:
         starts = [0, *ends[:-1]]
         return [self._head[start:end].strip(b", \t\r\n") for start, end in zip(starts, ends, strict=False)]
 
+    def members(self) -> list[bytes]:
+        """Return the first objects that are whole and values of the document's object."""
+        is_opening = np.frombuffer(self._head, np.uint8)[self._brackets] == ord("{")
+        opening = self._brackets[(self._depths == 2) & is_opening][:_MAX_VALUES]  # depths after the bracket
+        closing = self._brackets[1:][self._depths[1:] == 1]
+        ends = closing[np.searchsorted(closing, opening[: len(closing)]).clip(max=len(closing) - 1)]
+        return [
+            self._head[start : end + 1]
+            for start, end in zip(opening.tolist(), ends.tolist(), strict=False)
+            if end > start
+        ]
+
     def lists(self) -> list[FoundList]:
         """Return the lists."""
         brackets, depths = self._brackets, self._depths

@@ -15,6 +15,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.sources.adapters.parallel_columns import columns_of, parallel_keys
 from rlpanel.sources.adapters.records_by_id import arrange_by_id
 from rlpanel.sources.inference.infer import infer, infer_document
+from rlpanel.sources.readers.document_items import HEAD_BYTES
 
 
 def opened(folder: Path) -> list[list[Any]]:
@@ -302,3 +303,22 @@ def test_figures_by_name_are_not_texts_of_a_model(tmp_path: Path) -> None:
 def test_a_prompt_that_another_key_may_hold_as_well_is_said_to_be_a_guess() -> None:
     records = [{"SpiderQuestion": f"q{at}", "SynQuestion": f"s{at}", "Prediction": "p"} for at in range(3)]
     assert "the prompt may as well be SynQuestion" in infer(records, "log.jsonl").sentence()
+
+
+def test_samples_by_id_may_be_longer_than_the_head_of_a_document(tmp_path: Path) -> None:
+    tasks = {
+        f"task_{at}": {"question": f"what is {at}?", "response": "so " * 4_500, "score": at % 2}
+        for at in range(400)
+    }
+    found = opened(document(tmp_path, tasks, "results.json"))
+    assert (tmp_path / "results.json").stat().st_size > HEAD_BYTES
+    assert (len(found), found[1][0], found[1][2]) == (400, "what is 1?", 1.0)
+
+
+@pytest.mark.parametrize(
+    "entry", [{"lemma": "a word of two", "count": 3, "page": 7}, {"version": "1.0", "resolved": "a b"}]
+)
+def test_a_long_dictionary_of_other_programs_is_not_opened(entry: dict[str, Any], tmp_path: Path) -> None:
+    entries = {f"key_{at}": entry | {"more": "word " * 2_000} for at in range(450)}
+    with pytest.raises(RLPanelError, match="holds no rollouts"):
+        opened(document(tmp_path, entries, "index.json"))
