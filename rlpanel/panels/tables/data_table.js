@@ -32,6 +32,7 @@ export function render({ model }) {
           table?.destroy()
           known.order = JSON.stringify(model.order)
           known.filters = JSON.stringify(model.filters)
+          holder.style.setProperty("--rl-row", `${model.shape.rowHeight}px`)
           table = new globalThis.Tabulator(holder, options(model))
           table.on("tableBuilt", () => {
             // Tabulator's role of a group's head does not exist, and a group is not sorted.
