@@ -149,7 +149,8 @@ def test_each_class_has_a_count_a_definition_and_its_list(board: BoardPage) -> N
     chosen(board, "all 4").click()
     expect(rows(board)).to_have_count(4)
     expect(rows(board).locator("img")).to_have_count(4)
-    cut = rows(board).locator(".tabulator-cell").evaluate_all(
+    cells = rows(board).locator(".tabulator-cell")
+    cut = cells.evaluate_all(
         "(all) => all.filter((cell) => cell.scrollHeight > cell.clientHeight).map((cell) => cell.innerText)"
     )
     assert cut == []  # beside the picture of the trend
