@@ -188,6 +188,8 @@ def test_the_time_of_an_opener_grows_with_the_length(name: str) -> None:
     assert long < 3  # below 0.5 on a machine without other load
     if long >= 0.2:  # a shorter time cannot be told from noise
         short = seconds_of(make(MAX_CHARACTERS // 4))
+        if long >= 10 * short:  # other load only adds to the time, so the shortest of several counts
+            long = min(long, *(seconds_of(make(MAX_CHARACTERS)) for _ in range(3)))
         assert long / max(short, 0.02) < 10  # 4 if the time is linear, 16 if it is quadratic
 
 
