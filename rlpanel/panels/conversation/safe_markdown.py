@@ -160,8 +160,10 @@ def _find(state: StateInline | StateBlock, closing: str, begin: int, end: int) -
     """Return where a closing stands, or -1; a text that lacks it is searched once, not for each opening."""
     if state.env.get("searched") is not state.src:
         state.env.update(searched=state.src, closings={})
-    last = state.env["closings"].setdefault(closing, state.src.rfind(closing))
-    return state.src.find(closing, begin, end) if begin <= last else -1
+    closings = state.env["closings"]
+    if closing not in closings:
+        closings[closing] = state.src.rfind(closing)
+    return state.src.find(closing, begin, end) if begin <= closings[closing] else -1
 
 
 log = logging.getLogger(__name__)
