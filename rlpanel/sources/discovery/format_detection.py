@@ -51,8 +51,6 @@ from rlpanel.sources.records.record_types import Adapter
 
 log = logging.getLogger(__name__)
 
-#: Longest line of which fields are inferred.
-_INFER_BYTES = 64 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 _NO_STATUS = os.stat_result([0] * 10)
@@ -378,10 +376,9 @@ def _inferred_format(
 
 
 def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the objects in lines, without those in very long ones."""
+    """Yield the objects in lines."""
     for line in lines:
-        document = _parsed(line) if len(line) <= _INFER_BYTES else None
-        if document:
+        if document := _parsed(line):
             yield {key: to_python(value) for key, value in document.items()}
 
 

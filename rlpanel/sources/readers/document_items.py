@@ -93,6 +93,8 @@ _PARTS = {
 }
 #: Start of a list whose first item may be too long for the head.
 _LONG_ITEM = re.compile(rb"\[\s*[{\[]")
+#: Words beside one another, or letters beyond ASCII: only texts have them.
+_SENTENCE = re.compile(rb"\w \w|[\x80-\xff]{6}|(?:\\u[0-9a-f]{4}){2}", re.IGNORECASE)
 #: Longest list in a list that is looked at.
 _NESTED_BYTES = 1 << 20
 #: A list whose items have these keys is a conversation.
@@ -274,16 +276,17 @@ def _skip(file: io.BufferedReader, length: int) -> None:
 
 
 def _holds_samples_by_id(head: bytes) -> bool:
-    """Return True for an object of objects with the same keys and a text of several words."""
+    """Return True for an object of objects with the same keys, the first of which holds a sentence."""
     if not head.lstrip().startswith(b"{"):
         return False
+    members = Outline(head).members()[:3]
+    if len(members) < 2 or not _SENTENCE.search(members[0]):
+        return False
     try:
-        members = [json.loads(each) for each in Outline(head).members()[:3]]
+        shared = set.intersection(*(set(json.loads(each)) for each in members))
     except (ValueError, RecursionError):
         return False
-    shared = set.intersection(*map(set, members)) if members else set()
-    texts = [each for each in members[:1] for key in shared if " " in str(each[key]).strip()]
-    return len(members) > 1 and len(shared) > 1 and bool(texts)
+    return len(shared) > 1
 
 
 def read_head(path: str, most: int = 0) -> tuple[bytes, bool]:

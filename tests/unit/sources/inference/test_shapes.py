@@ -305,14 +305,18 @@ def test_a_prompt_that_another_key_may_hold_as_well_is_said_to_be_a_guess() -> N
     assert "the prompt may as well be SynQuestion" in infer(records, "log.jsonl").sentence()
 
 
-def test_samples_by_id_may_be_longer_than_the_head_of_a_document(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "answer"), [("what is {}?", "so " * 4_500), ("第{}题是什么？", "所以" * 1_000)]
+)
+def test_samples_by_id_may_be_longer_than_the_head_of_a_document(
+    asked: str, answer: str, tmp_path: Path
+) -> None:
     tasks = {
-        f"task_{at}": {"question": f"what is {at}?", "response": "so " * 4_500, "score": at % 2}
-        for at in range(400)
+        f"task_{at}": {"question": asked.format(at), "response": answer, "score": at % 2} for at in range(400)
     }
     found = opened(document(tmp_path, tasks, "results.json"))
     assert (tmp_path / "results.json").stat().st_size > HEAD_BYTES
-    assert (len(found), found[1][0], found[1][2]) == (400, "what is 1?", 1.0)
+    assert (len(found), found[1][0], found[1][2]) == (400, asked.format(1), 1.0)
 
 
 @pytest.mark.parametrize(
