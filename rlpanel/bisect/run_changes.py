@@ -16,7 +16,7 @@ import numpy as np
 from rlpanel.findings.engine.change_statistic import scored
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE, WHOLE, PlaceSeries, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.signal import StepBlocks, column_signal, share_signal
+from rlpanel.findings.engine.signal import StepBlocks, column_signal, flag_signal
 from rlpanel.findings.engine.streams import MIN_SPREADS, Stream
 from rlpanel.findings.engine.two_windows import jumps
 from rlpanel.metrics.engine.column_info import computed_columns, describe
@@ -123,7 +123,7 @@ def slices(
             continue
         is_flag = bool(np.isin(known, (0, 1)).all())
         # A flag that no sample had before has no spread, but its share has an error.
-        number = share_signal(name) if is_flag else column_signal(name)
+        number = flag_signal(name, "share") if is_flag else column_signal(name)
         table = series.table(number)
         mean, variance, samples = table[MEAN], table[VARIANCE], table[SAMPLES]
         spread = (

@@ -328,7 +328,7 @@ def _with_tokenizer(result: RuleResult, problem: str) -> RuleResult:
 
 
 def _chosen(rows: np.ndarray, most: int | None) -> np.ndarray:
-    """Return at most so many of a step's rows, in pairs: two in a row may be turns of one episode."""
+    """Return at most ``most`` rows of a step, in pairs: neighbours may be turns of one episode."""
     if most is None or len(rows) <= most:
         return rows
     starts = np.linspace(0, len(rows) - 2, most // 2).astype(int)

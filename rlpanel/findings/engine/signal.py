@@ -244,19 +244,14 @@ def column_signal(name: str, kind: Kind = "level") -> Signal:
     return SIGNALS[own]
 
 
-def odds_signal(name: str) -> Signal:
-    """Return the signal of a column of 0 and 1 whose share is compared by its logit."""
-    own = f"odds of {name}"
-    if own not in SIGNALS:
-        SIGNALS[own] = Signal(own, "odds", (name,), lambda rows: rows.number(name))
-    return SIGNALS[own]
+def flag_signal(name: str, kind: Literal["odds", "share"]) -> Signal:
+    """Return the signal of a column of 0 and 1, as a share or as its odds, which are compared by their logit.
 
-
-def share_signal(name: str) -> Signal:
-    """Return the signal of a column of 0 and 1 as a share, which has an error where all values are 0."""
-    own = f"share of {name}"
+    Unlike the column's own signal, a share has an error where all values are 0.
+    """
+    own = f"{kind} of {name}"
     if own not in SIGNALS:
-        SIGNALS[own] = Signal(own, "share", (name,), lambda rows: rows.number(name), column=name)
+        SIGNALS[own] = Signal(own, kind, (name,), lambda rows: rows.number(name), column=name)
     return SIGNALS[own]
 
 

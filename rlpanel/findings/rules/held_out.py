@@ -14,7 +14,7 @@ from rlpanel.findings.engine.change_finding import affected_rows, finding_of
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.signal import column_signal, odds_signal
+from rlpanel.findings.engine.signal import column_signal, flag_signal
 from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
 
 #: Smallest change: in standard deviations of the samples of a step, and relative to the level before.
@@ -106,7 +106,7 @@ def _fall_of_odds(context: RuleContext, column: str) -> Change | None:
     """
     if not is_share(context, column):
         return None
-    change = sustained(context, odds_signal(column), _ODDS, sign=-1)
+    change = sustained(context, flag_signal(column, "odds"), _ODDS, sign=-1)
     if change is None or not np.isfinite(change.before):
         return None
     if column in {"reward", "valid_reward"} and change.before > _RARE:

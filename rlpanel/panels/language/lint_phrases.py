@@ -1,4 +1,4 @@
-"""What lint rules say of samples and tokenizers, as templates: the rules write them in English."""
+"""Templates of the English sentences that lint rules write about samples and tokenizers."""
 
 from __future__ import annotations
 

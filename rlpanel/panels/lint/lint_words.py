@@ -1,4 +1,4 @@
-"""What to log for a lint rule, in the language of the session."""
+"""Translates what to log for a lint rule into the language of the session."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def tr_log(text: str) -> str:
     parts, shown = _PARTS.split(text), []
     while parts:
         # The longest beginning that is one text: an advice may have a semicolon of its own.
-        texts = [(at, "; ".join(parts[:at])) for at in range(len(parts), 0, -1)]
-        whole, said = next(((at, tr_lint(each)) for at, each in texts if tr_lint(each) != each), (0, ""))
+        texts = ((at, "; ".join(parts[:at])) for at in range(len(parts), 0, -1))
+        whole, said = next(((at, said) for at, each in texts if (said := tr_lint(each)) != each), (0, ""))
         shown.append(said if whole else _field(parts[0]))
         parts = parts[whole or 1 :]
     return tr(_BREAK).join(shown)
