@@ -1,0 +1,149 @@
+"""The grid of pass rates with its legend and category: drawn for what is in view, with the plot's pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rlpanel.panels.language.labels import tr
+from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
+from rlpanel.panels.prompts.grid_head import PassGridHead
+from rlpanel.panels.prompts.grid_image import GridWindow, window_of
+from rlpanel.panels.prompts.prompt_categories import ALL
+from rlpanel.panels.prompts.prompt_pictures import picture_of
+from rlpanel.panels.prompts.prompt_results import PromptResults
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.texts.text_style import text_style
+
+#: Grids of up to this many cells are drawn on the event loop, larger ones on a thread.
+DRAW_NOW = 50_000
+
+
+class PassGrid:
+    """Grid of pass rates: a lane per prompt, a column per step.
+
+    Parameters
+    ----------
+    context : Context
+    pick : callable
+        Takes the unique name of a sample when the lane of its prompt is clicked.
+
+    Attributes
+    ----------
+    head : PassGridHead
+    figure : GridFigure
+    """
+
+    def __init__(self, context: Context, pick: Callable[[str], None]) -> None:
+        self._context, self._pick = context, pick
+        self._found: PromptResults | None = None
+        self._lanes = np.empty(0, int)  # prompts, from the bottom
+        self._window: GridWindow | None = None  # None if everything is in view
+        self._picture: GridPicture | None = None
+        # A browser that still builds the page's views ignores a child that is replaced: the plot stays blank.
+        self._browser_ready = False
+        self._drawing: BackgroundTask[GridPicture] = BackgroundTask(self._show, context.threads.pages)
+        self.head = PassGridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-head"])
+        self.head.on_message(self._on_message)
+        self.figure = GridFigure(self._zoom, self._tap)
+
+    def show_all(self) -> None:
+        """Show all of the next grid, whatever the viewer zoomed to in this one."""
+        self._window = None
+
+    def stop(self) -> None:
+        """Stop drawing."""
+        self._drawing.stop()
+
+    def draw(self, found: PromptResults, lanes: np.ndarray) -> None:
+        """Draw results for the prompts of the lanes."""
+        self._found, self._lanes = found, lanes
+        self._show_head(found)
+        self._draw(found)
+
+    def _whole(self, found: PromptResults) -> GridWindow:
+        return GridWindow(0, len(found.costs.grid.steps), 0, len(self._lanes))
+
+    def _draw(self, found: PromptResults) -> None:
+        """Draw what is in view, with as many cells as the plot has pixels."""
+        costs, index = found.costs, self._context.index
+        if index is None:
+            return
+        if not len(self._lanes) or not costs.grid.samples.any():
+            self._picture = None
+            self.figure.clear()
+            return
+        whole = self._whole(found)
+        window, (columns, rows) = self._window or whole, self.figure.pixels
+        window = window_of(costs.grid, whole.last, (window.start, window.stop), (window.first, window.last))
+        lanes, style = self._lanes, text_style(self._context)
+
+        def draw() -> Iterator[GridPicture]:
+            yield picture_of(index, found.snapshot, costs, lanes, window, columns, rows, style)
+
+        if len(costs.grid.prompt) <= DRAW_NOW:
+            self._drawing.stop()
+            self._show(next(draw()))
+        else:
+            self._drawing.start(draw())
+
+    def _show(self, picture: GridPicture) -> None:
+        self._picture = picture
+        if self._browser_ready and self._found is not None:
+            whole, selection = self._whole(self._found), self._context.selection
+            key = (self._found.snapshot.name, selection.prompt_category, selection.dark, whole)
+            self.figure.show_grid(picture, key, selection.dark, (whole.stop, whole.last))
+
+    def _zoom(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+        """Draw the part that the viewer chose."""
+        found = self._found
+        if found is None:
+            return
+        whole = self._whole(found)
+        window = window_of(found.costs.grid, whole.last, x, y)
+        before, self._window = self._window, None if window == whole else window
+        if self._window != before:
+            self._show_head(found)
+            self._draw(found)
+
+    def _tap(self, x: float, y: float) -> None:
+        """Open the history of the prompt of a lane."""
+        if np.isfinite(y) and 0 <= y < len(self._lanes) and self._found is not None:
+            row = int(self._found.costs.grid.newest[self._lanes[int(y)]])
+            self._pick(self._found.snapshot.uid(row))
+
+    def _show_head(self, found: PromptResults) -> None:
+        selection = self._context.selection
+        offered, chosen = [(each.key, each.title) for each in found.categories], selection.prompt_category
+        if chosen and chosen not in [key for key, _ in offered]:
+            offered.append((chosen, chosen))
+        self.head.data = {
+            "legend": {
+                "low": tr("0 % pass"),
+                "high": tr("100 % pass"),
+                "colors": rate_colors(selection.dark)[::10],
+            },
+            "categories": [(ALL, tr("all")), *offered],
+            "category": chosen,
+            "zoomed": self._window is not None,
+            "labels": {"category": tr("Category"), "all": tr("Whole grid")},
+        }
+
+    def _on_message(self, message: Any) -> None:
+        """Handle a click in the head, and that it is drawn. The message comes from the browser."""
+        if not (isinstance(message, list) and len(message) == 2):
+            return
+        action, value = message
+        if action == "ready" and not self._browser_ready:
+            self._browser_ready = True
+            if self._picture is not None:
+                self._show(self._picture)
+        elif action == "category" and isinstance(value, str) and len(value) < 1000:
+            self._context.selection.prompt_category = value
+        elif action == "all" and self._found is not None:
+            whole = self._whole(self._found)
+            self.figure.show_all(whole.stop, whole.last)
+            self._zoom((0, whole.stop), (0, whole.last))

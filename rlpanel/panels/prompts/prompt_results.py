@@ -1,0 +1,95 @@
+"""Results of the page of prompts: pass rates, classes, costs and categories of the samples that were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel.panels.prompts.grid_figure import import_plots
+from rlpanel.panels.prompts.prompt_categories import Category, categories_of, prompts_of
+from rlpanel.store.snapshot.prompt_classes import CLASSES
+from rlpanel.store.snapshot.prompt_costs import PromptCosts, costs_of_prompts
+from rlpanel.store.snapshot.prompt_grid import GridBuilder
+from rlpanel.store.snapshot.prompts import unsolved_prompts
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Not a class: prompts of any class whose mean reward never came up to the reference's.
+BELOW = "below"
+
+
+@dataclass(frozen=True)
+class PromptResults:
+    """Results for all rows of a snapshot.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    costs : PromptCosts
+    order : numpy.ndarray
+        Prompts by class, in the order of the grid's lanes.
+    categories : tuple of Category
+    below : numpy.ndarray or None
+        Prompts that never came up to the reference; None without rewards of a reference.
+    """
+
+    snapshot: Snapshot
+    costs: PromptCosts
+    order: np.ndarray
+    categories: tuple[Category, ...]
+    below: np.ndarray | None
+
+    def in_category(self, category: str) -> np.ndarray:
+        """Return the prompts of a category in the order of the grid's lanes."""
+        inside = prompts_of(self.snapshot, self.costs.grid.newest, category)
+        return self.order[inside[self.order]]
+
+    def of_class(self, name: str, prompts: np.ndarray) -> np.ndarray:
+        """Return those of some prompts that have a class, or are `BELOW`; all for an empty name."""
+        if not name:
+            return prompts
+        if name == BELOW:
+            return prompts[np.isin(prompts, self.below)] if self.below is not None else prompts[:0]
+        return prompts[self.costs.classes[prompts] == CLASSES.index(name)]
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """Number of rows that were read so far, and of all."""
+
+    read: int
+    total: int
+
+
+def read_results(snapshot: Snapshot, builder: GridBuilder, least: int) -> Iterator[RowsRead | PromptResults]:
+    """Read the rows that a builder lacks; yields its progress, and the results at last.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    builder : GridBuilder
+        Keeps what it read, so that a stopped reading goes on.
+    least : int
+        Steps at which a prompt must be seen to have a class.
+    """
+    for progress in builder.update(snapshot):
+        if progress.grid is None:
+            yield RowsRead(progress.read, progress.total)
+            continue
+        import_plots()
+        newest = progress.grid.newest
+        costs = costs_of_prompts(snapshot, progress.grid, least)
+        yield PromptResults(
+            snapshot,
+            costs,
+            costs.order,
+            categories_of(snapshot, newest),
+            _below(snapshot, newest, least) if snapshot.has_number("ref_reward") else None,
+        )
+
+
+def _below(snapshot: Snapshot, newest: np.ndarray, least: int) -> np.ndarray:
+    """Return the prompts whose mean reward was at no step above that of the reference's responses."""
+    rows = np.array([prompt.row for prompt in unsolved_prompts(snapshot, least)], int)
+    return np.flatnonzero(np.isin(snapshot.prompts(newest), snapshot.prompts(rows)))
