@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlpanel.panels.session.session_hub import SessionHub
     from rlpanel.panels.session.threads import Threads
     from rlpanel.store.index.reader import Reader
-    from rlpanel.store.index.run_summary import RunSummaries
+    from rlpanel.store.index.summary_store import SummaryStore
 
 
 class Runtime:
@@ -36,7 +36,7 @@ class Runtime:
         self._reading = reading
         self._lock = threading.RLock()
         self._reader: Reader | None = None
-        self._summaries: RunSummaries | None = None
+        self._summaries: SummaryStore | None = None
         self._hub: SessionHub | None = None
         self._threads: Threads | None = None
         self._media: MediaAddresses | None = None
@@ -59,13 +59,13 @@ class Runtime:
             return self._reader
 
     @property
-    def summaries(self) -> RunSummaries:
+    def summaries(self) -> SummaryStore:
         """The summaries of all runs that were read or listed."""
-        from rlpanel.store.index.run_summary import RunSummaries
+        from rlpanel.store.index.summary_store import SummaryStore
 
         with self._lock:
             if self._summaries is None:
-                self._summaries = RunSummaries()
+                self._summaries = SummaryStore()
             return self._summaries
 
     @property

@@ -23,7 +23,8 @@ from rlpanel.queries.read_whole_run import read_once
 from rlpanel.settings import FindingSettings, Reading
 from rlpanel.store.backlog.workers import yield_processor
 from rlpanel.store.columns.page_memory import trim_heap
-from rlpanel.store.index.run_summary import RunSummaries, summary_text
+from rlpanel.store.index.run_summary import summary_text
+from rlpanel.store.index.summary_store import SummaryStore
 
 try:
     import resource
@@ -42,7 +43,7 @@ def check_run(path: str, root: str, reading: Reading, go: threading.Event) -> di
     go : Event
         Nothing is read while it is not set.
     """
-    summaries = RunSummaries()
+    summaries = SummaryStore()
     index = read_once(Path(path), Path(root), reading, summaries=summaries, pause=go.wait)
     try:
         go.wait()

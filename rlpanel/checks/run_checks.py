@@ -24,7 +24,8 @@ from rlpanel.settings import CheckLimits
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.folder_watches import WatchedRoot
 from rlpanel.store.index.reader import Reader
-from rlpanel.store.index.run_summary import RunSummaries, RunSummary, parse_summary
+from rlpanel.store.index.run_summary import RunSummary, parse_summary
+from rlpanel.store.index.summary_store import SummaryStore
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +55,12 @@ class RunChecks:
     ----------
     reader : Reader
         The checks wait while it reads.
-    summaries : RunSummaries
+    summaries : SummaryStore
         Where the results are noted.
     limits : CheckLimits, optional
     """
 
-    def __init__(self, reader: Reader, summaries: RunSummaries, limits: CheckLimits | None = None) -> None:
+    def __init__(self, reader: Reader, summaries: SummaryStore, limits: CheckLimits | None = None) -> None:
         self._reader, self._summaries = reader, summaries
         self._limits = limits or CheckLimits()
         self._roots: list[WatchedRoot] = []

@@ -19,7 +19,7 @@ from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import RunSummaries
+from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.snapshot.snapshot import Progress, describe
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def read_once(
     reading: Reading,
     scheduler: str = "",
     limits: StoreLimits | None = None,
-    summaries: RunSummaries | None = None,
+    summaries: SummaryStore | None = None,
     pause: Callable[[], object] = lambda: None,
 ) -> RunIndex:
     """Return the index of a run after everything on disk was read.
@@ -70,7 +70,7 @@ def read_once(
     scheduler : str
         Address of a dask scheduler, whose workers are used instead of processes.
     limits : StoreLimits, optional
-    summaries : RunSummaries, optional
+    summaries : SummaryStore, optional
         Where the run's summary is noted for lists.
     pause : callable, optional
         Called between two slices of reading; returns when the next one may begin.

@@ -14,7 +14,8 @@ from rlpanel.queries.table import Table, TableColumn, page
 
 if TYPE_CHECKING:
     from rlpanel.sources.discovery.directory import RunInfo
-    from rlpanel.store.index.run_summary import RunSummaries, RunSummary
+    from rlpanel.store.index.run_summary import RunSummary
+    from rlpanel.store.index.summary_store import SummaryStore
 
 #: Runs without a summary are read as long as they have fewer megabytes than this together.
 MAX_READ = 256
@@ -111,7 +112,7 @@ def runs(
         a value comes last.
     read : int
         Megabytes of runs that were never read which are read now.
-    summaries : RunSummaries, optional
+    summaries : SummaryStore, optional
         What is known of runs already; new ones are noted in it.
     found : sequence of RunInfo, optional
         The runs below the root, the newest first, if they were listed already.
@@ -125,7 +126,7 @@ def runs(
     """
     from rlpanel.queries.run_columns import similar
     from rlpanel.sources.discovery.directory import discover
-    from rlpanel.store.index.run_summary import RunSummaries
+    from rlpanel.store.index.summary_store import SummaryStore
 
     by, falls = sort.removeprefix("-"), sort.startswith("-")
     if sort and by not in SORTED:
@@ -136,7 +137,7 @@ def runs(
     if sort and not needs_all:
         found.sort(key=lambda info: info.name if by == "run" else getattr(info, by), reverse=falls)
     shown = found if needs_all else page(found, offset, limit)
-    known = summaries or RunSummaries()
+    known = summaries or SummaryStore()
     large = _read_new(shown, known, read * 1_000_000)
     rows = [_row(info, known.of(info.path), f"{read:,} MB" if info in large else "") for info in shown]
     if needs_all:
@@ -171,7 +172,7 @@ def _unread(left: Sequence[RunInfo], count: int, read: int) -> str | None:
     )
 
 
-def _read_new(infos: Sequence[RunInfo], summaries: RunSummaries, budget: int) -> list[RunInfo]:
+def _read_new(infos: Sequence[RunInfo], summaries: SummaryStore, budget: int) -> list[RunInfo]:
     """Read runs without a summary; return those that were too large, of which the last lines are read."""
     from rlpanel.queries.read_whole_run import read_once
     from rlpanel.settings import Reading

@@ -18,7 +18,9 @@ from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.runs.runs_table import RunsTable
 from rlpanel.panels.session.context import Context
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.store.index.run_summary import RunSummaries, RunSummary, Setting
+from rlpanel.store.index.folder_settings import Setting
+from rlpanel.store.index.run_summary import RunSummary
+from rlpanel.store.index.summary_store import SummaryStore
 from tests.bench.harness import Figures, Task, run
 from tests.many_runs import write_many
 
@@ -47,7 +49,7 @@ def measure(task: Task) -> Figures:
     runs, summaries = found, context.summaries
 
     def read_lines() -> None:
-        for _ in RunSummaries().read_last_lines(runs):
+        for _ in SummaryStore().read_last_lines(runs):
             pass
 
     figures["last lines, CPU s"] = seconds_of(read_lines)

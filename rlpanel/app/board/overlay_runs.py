@@ -15,7 +15,8 @@ from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import RunSummaries, RunSummary
+from rlpanel.store.index.run_summary import RunSummary
+from rlpanel.store.index.summary_store import SummaryStore
 
 
 class OverlayRuns:
@@ -147,7 +148,7 @@ def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> 
     return sorted(runs, key=key)
 
 
-def most_useful(runs: Sequence[RunInfo], summaries: RunSummaries, now: float) -> RunInfo | None:
+def most_useful(runs: Sequence[RunInfo], summaries: SummaryStore, now: float) -> RunInfo | None:
     """Return the newest live run with rewards, else the newest run with rewards, else the newest run.
 
     Runs of training come before those whose folder is an evaluation's.

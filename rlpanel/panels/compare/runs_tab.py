@@ -37,7 +37,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html, ReportingHtml
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.index.run_summary import most_shared
+from rlpanel.store.index.last_lines import most_shared
 
 #: Runs with up to this many samples together are compared on the event loop, larger ones on a thread.
 COMPARE_NOW = 20_000

@@ -11,9 +11,9 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.prompts.class_prompts import ClassPrompts
 from rlpanel.panels.prompts.curriculum_foot import CurriculumFoot
 from rlpanel.panels.prompts.pass_grid import PassGrid
-from rlpanel.panels.prompts.prompt_list import PromptList
 from rlpanel.panels.prompts.prompt_results import PromptResults, RowsRead, read_results
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
@@ -47,7 +47,7 @@ class PromptsPage(Viewer):
         )
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-prompts-stop"])
         self.grid = PassGrid(context, self._pick)
-        self.list = PromptList(context, self._pick)
+        self.list = ClassPrompts(context, self._pick)
         self.foot = CurriculumFoot(context)
         self._column = pn.Column(
             *(self.grid.head, self.grid.figure, self.list.bar, self.list.note),

@@ -13,7 +13,8 @@ from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.sidebar.run_badge import FINISHED, STOPPED, planned_steps, run_state
 from rlpanel.panels.sidebar.run_list import entry_of
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_summary import MAX_SETTINGS, RunSummary, Setting
+from rlpanel.store.index.folder_settings import MAX_SETTINGS, Setting
+from rlpanel.store.index.run_summary import RunSummary
 
 #: What the check of a run came to, the worst first. A run is unread if it cannot be read at all.
 ALARM, UNREAD, WARNING, UNCHECKED, FINE = "alarm", "unread", "warning", "unchecked", "fine"

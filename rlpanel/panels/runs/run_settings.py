@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rlpanel.store.index.run_summary import Setting
+from rlpanel.store.index.folder_settings import Setting
 
 #: Settings as people write them into a path, and our short name of those that trainers name otherwise.
 _SHORT = {

@@ -33,7 +33,7 @@ from rlpanel.panels.sidebar.run_names import places
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_summary import MAX_SETTINGS as MAX_KEPT_SETTINGS
+from rlpanel.store.index.folder_settings import MAX_SETTINGS as MAX_KEPT_SETTINGS
 from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.query.query import Order, parse_order
 

@@ -35,7 +35,7 @@ from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import RunSummaries
+from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.sample_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
@@ -156,7 +156,7 @@ class Context(param.Parameterized):
     ----------
     threads : Threads, optional
         Threads for the views' work; those of the runtime on a board, by default the session's own.
-    summaries : RunSummaries, optional
+    summaries : SummaryStore, optional
         What lists say about runs; on a board, those of the runtime.
     **params
     """
@@ -240,10 +240,10 @@ class Context(param.Parameterized):
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")
 
     def __init__(
-        self, threads: Threads | None = None, summaries: RunSummaries | None = None, **params: object
+        self, threads: Threads | None = None, summaries: SummaryStore | None = None, **params: object
     ) -> None:
         self.threads = threads or Threads()
-        self.summaries = summaries or RunSummaries()
+        self.summaries = summaries or SummaryStore()
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], None], None] | None = None

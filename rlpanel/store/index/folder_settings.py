@@ -1,15 +1,23 @@
-"""Settings of a run from the configuration files in its folder, for its summary in the table of runs."""
+"""Settings of a run: the numbers, switches and short texts of the configuration files in its folder."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from rlpanel.sources.config.config_secrets import is_secret
 from rlpanel.sources.config.run_config import read_run_config
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.index.run_summary import Setting, settings_of
 
 #: Seconds until the files are looked at again.
 AGAIN = 60.0
+#: Most settings of a run that are kept, and most characters of a name or value; longer ones are left out.
+MAX_SETTINGS, MAX_SETTING = 256, 64
+
+#: A value of a run's configuration.
+Setting: TypeAlias = float | str | bool
 
 
 def folder_settings(run: AnyPath, root: AnyPath | None) -> dict[str, Setting]:
@@ -21,3 +29,27 @@ def folder_settings(run: AnyPath, root: AnyPath | None) -> dict[str, Setting]:
         The run's folder, and the highest folder that is shown.
     """
     return settings_of(read_run_config(run, root).values) if isinstance(run, Path) else {}
+
+
+def settings_of(content: Mapping[str, Any]) -> dict[str, Setting]:
+    """Return the numbers, switches and short texts of a ``run.json``; nested ones by their path.
+
+    What may be a secret is left out: a summary is saved, and all viewers of the table of runs see it.
+    """
+    found: dict[str, Setting] = {}
+    queue: list[tuple[str, Any]] = [(str(key), value) for key, value in content.items()]
+    while queue and len(found) < MAX_SETTINGS:
+        name, value = queue.pop(0)
+        if isinstance(value, dict) and name.count(".") < 2:
+            queue += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        elif len(name) <= MAX_SETTING and _is_setting(value) and not is_secret(name, value):
+            found[name] = value if isinstance(value, str | bool) else float(value)
+    return found
+
+
+def _is_setting(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MAX_SETTING
+    if isinstance(value, int) and abs(value) > 2**53:
+        return False
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -17,7 +17,7 @@ from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.folder_watches import FolderWatches, IntervalTimer, RescanTimer, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import RunSummaries
+from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ class Reader:
     reading : Reading, optional
         By default the settings of the environment.
     limits : StoreLimits, optional
-    summaries : RunSummaries, optional
+    summaries : SummaryStore, optional
         Where the summaries of its runs are noted for lists.
 
     Attributes
@@ -60,12 +60,12 @@ class Reader:
         self,
         reading: Reading | None = None,
         limits: StoreLimits | None = None,
-        summaries: RunSummaries | None = None,
+        summaries: SummaryStore | None = None,
     ) -> None:
         self.reading = reading or Reading.from_environment()
         self._limits = limits or StoreLimits()
         self._texts = TextCache(MAX_CHARS)
-        self._summaries = summaries or RunSummaries()
+        self._summaries = summaries or SummaryStore()
         self.failure = ""
         self.failing: dict[AnyPath, str] = {}
         self.lines = self.bytes = self.rounds = 0

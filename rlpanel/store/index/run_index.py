@@ -27,15 +27,16 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.barrier import Barrier
-from rlpanel.store.index.folder_settings import AGAIN, folder_settings
+from rlpanel.store.index.folder_settings import AGAIN, Setting, folder_settings
 from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
 from rlpanel.store.index.remote_files import RemoteFiles
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.index.run_summary import RunSummaries, Setting, summarize
+from rlpanel.store.index.run_summary import summarize
 from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.index.snapshot_builder import SnapshotBuilder
+from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -66,7 +67,7 @@ class RunIndex:
     limits : StoreLimits, optional
     texts : TextCache, optional
         Texts of samples that queries have read; the runs of a reader share one cache.
-    summaries : RunSummaries, optional
+    summaries : SummaryStore, optional
         Where the run's summary is noted for lists.
 
     Attributes
@@ -84,14 +85,14 @@ class RunIndex:
         workers: WorkerPool | None = None,
         limits: StoreLimits | None = None,
         texts: TextCache | None = None,
-        summaries: RunSummaries | None = None,
+        summaries: SummaryStore | None = None,
     ) -> None:
         self.path = path_of(path)
         self.name = name
         self.reading = reading or Reading()
         self.limits = limits or StoreLimits()
         self.texts = texts or TextCache(MAX_CHARS)
-        self.summaries = summaries or RunSummaries()
+        self.summaries = summaries or SummaryStore()
         self._settings, self._settings_due = dict[str, Setting](), -math.inf
         self._root, self._workers = path_of(root or self.path), workers
         self._training = Training.from_environment().given()

@@ -1,129 +1,30 @@
-"""Summaries of runs for lists: samples, last reward and its trend, worst finding; also of closed runs.
+"""Summary of a run for lists: samples, last reward and its trend, worst finding, and configuration.
 
-Each published snapshot of a run and each check of the rules notes its part; no run is read for a summary. If
-the columns of a run are saved, so is its summary, for the next start. It may be older than the run.
-
-The last lines of a run that was never read: its newest step and reward, for lists.
-
-At most `TAIL_BYTES` of a run's newest file are read, and only of local files of plain lines. A reward is the
-mean of the newest step's samples among these lines, so it may miss samples of other ranks.
+It is computed from a snapshot's statistics of steps, and written as text. It may be older than the run.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import islice
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
-from rlpanel.settings import Reading
-from rlpanel.sources.config.config_secrets import is_secret
-from rlpanel.sources.discovery.directory import Directory, RunInfo, open_file
-from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.record_types import Record
-from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
-from rlpanel.store.cache.run_cache import read_saved_text, save_text
 from rlpanel.store.columns.run_table import REPEATED
-from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
+from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
+from rlpanel.store.index.folder_settings import Setting, settings_of
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
-
-#: Bytes of a file that are read.
-TAIL_BYTES = 256 << 10
-
-
-def newest_step(run: RunInfo, reading: Reading | None = None) -> tuple[int | None, float | None]:
-    """Return the newest step of training in the last lines of a run's newest file, and its mean reward.
-
-    The step is None if these lines hold no whole sample, the reward if it was not logged.
-    """
-    records = _newest_records(run, reading)
-    trained = [record for record in records if record.labels.get(SPLIT_COLUMN, TRAIN) == TRAIN]
-    if not trained:
-        return None, None
-    step = max(record.step for record in trained)
-    rewards = [record.numbers.get("reward", math.nan) for record in trained if record.step == step]
-    known = [reward for reward in rewards if math.isfinite(reward)]
-    return step, sum(known) / len(known) if known else None
-
-
-def last_prompts(run: RunInfo, reading: Reading | None = None) -> np.ndarray:
-    """Return the hashes of the different prompts in the last lines of a run's newest file, sorted."""
-    texts = {record.texts.get("prompt") for record in _newest_records(run, reading)} - {None, ""}
-    return np.array(sorted(xxh3_64_intdigest(str(text).encode()) for text in texts), np.uint64)
-
-
-def most_shared(prompts: np.ndarray, runs: Sequence[RunInfo]) -> Iterator[str]:
-    """Yield the name of the run that shares most prompts, once; empty if none shares any.
-
-    Only the last lines of the runs are read, so it is an estimate.
-
-    Parameters
-    ----------
-    prompts : ndarray of uint64
-        Hashes of the prompts to look for.
-    runs : sequence of RunInfo
-    """
-    shared = [int(np.isin(last_prompts(run), prompts).sum()) for run in runs]
-    best = int(np.argmax(shared)) if shared else 0
-    yield runs[best].name if shared and shared[best] else ""
-
-
-def _newest_records(run: RunInfo, reading: Reading | None) -> list[Record]:
-    """Return the samples in the last lines of a run's newest file; none if they cannot be read."""
-    reading = reading or Reading.from_environment()
-    try:
-        files = Directory(run.root or run.path, reading).files(run.path)
-        newest = max(files, key=lambda file: (file.status.st_mtime, file.name), default=None)
-        if newest is None:
-            return []
-        reader = open_file(newest, reading)
-        # Other readers need the whole file: it is compressed, or a table or document.
-        return _last_records(reader, newest.status.st_size) if type(reader) is JsonlFile else []
-    except Exception:  # the list says nothing; an error is shown when the run is opened
-        return []
-
-
-def _last_records(reader: JsonlFile, size: int) -> list[Record]:
-    """Return the samples of the whole lines among the last bytes of a file."""
-    end = last_line_start(reader.path, size, TAIL_BYTES)
-    start = first_line_start(reader.path, max(0, end - TAIL_BYTES), end)
-    if start >= end:
-        return []
-    tail = JsonlFile(reader.path, reader.name, reader.adapter, reader.tail.line_bytes, end)
-    if not tail.start_at(start):
-        return []
-    return [record for chunk in tail.poll(end - start) for record in chunk.records]
-
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
 FILE, VERSION = "summary", 5
 #: Maximum number of points of a trend, and of characters of a finding.
 TREND_POINTS, MAX_CHARACTERS = 24, 1000
-#: Minimum number of seconds between two saves for findings of the same severity.
-SAVE_EVERY = 60.0
-#: Number of runs of a list whose last lines are read, and seconds until this may be done again.
-MAX_RUNS, AGAIN = 200, 60.0
-#: Number of runs whose files are read between two updates of a list.
-_BATCH = 50
-#: Most settings of a run that are kept, and most characters of a name or value; longer ones are left out.
-MAX_SETTINGS, MAX_SETTING = 256, 64
 #: Columns of the mean KL divergence and of the response length, the best first.
 _KL, _LENGTH = ("kl_k3_mean", "kl"), ("response_tokens", "response_chars")
-
-#: A value of a run's configuration.
-Setting: TypeAlias = float | str | bool
-
-_Run = TypeVar("_Run")
 
 
 @dataclass(frozen=True)
@@ -221,7 +122,7 @@ class RunSummary:
 
 
 #: What a check of the rules notes; a new snapshot keeps it.
-_OF_CHECKS = (
+OF_CHECKS = (
     *("severity", "finding", "checked", "onset", "alarms", "warnings", "checked_bytes", "unchecked"),
     "unreadable",
 )
@@ -262,177 +163,6 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
         tokens=_tokens(snapshot),
         seconds=_seconds(snapshot),
     )
-
-
-def settings_of(content: Mapping[str, Any]) -> dict[str, Setting]:
-    """Return the numbers, switches and short texts of a ``run.json``; nested ones by their path.
-
-    What may be a secret is left out: a summary is saved, and all viewers of the table of runs see it.
-    """
-    found: dict[str, Setting] = {}
-    queue: list[tuple[str, Any]] = [(str(key), value) for key, value in content.items()]
-    while queue and len(found) < MAX_SETTINGS:
-        name, value = queue.pop(0)
-        if isinstance(value, dict) and name.count(".") < 2:
-            queue += [(f"{name}.{key}", inner) for key, inner in value.items()]
-        elif len(name) <= MAX_SETTING and _is_setting(value) and not is_secret(name, value):
-            found[name] = value if isinstance(value, str | bool) else float(value)
-    return found
-
-
-def _is_setting(value: object) -> bool:
-    if isinstance(value, str):
-        return len(value) <= MAX_SETTING
-    if isinstance(value, int) and abs(value) > 2**53:
-        return False
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-class RunSummaries:
-    """The summaries that are known, by the run's folder. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, RunSummary] = {}
-        self._saved: dict[str, tuple[RunSummary, float]] = {}  # as on disk, and when a finding was saved
-        self._looks: dict[str, tuple[int, float]] = {}  # bytes and time when last lines were read
-
-    def of(self, run: AnyPath) -> RunSummary:
-        """Return what is known of a run; nothing is read for it."""
-        return self._known.get(str(run), _UNKNOWN)
-
-    def note(self, run: AnyPath, summary: RunSummary, settings: Mapping[str, Setting] | None = None) -> None:
-        """Note the summary of a run's new snapshot; its finding stays as it was.
-
-        Parameters
-        ----------
-        run : path
-        summary : RunSummary
-        settings : mapping, optional
-            Settings of other files, which follow those of the summary.
-        """
-        self._load(run)
-        both = {**summary.config, **(settings or {}), **summary.config}
-        kept: dict[str, Any] = {"config": dict(islice(both.items(), MAX_SETTINGS))}
-        with self._lock:
-            old = self.of(run)
-            kept |= {name: getattr(old, name) for name in _OF_CHECKS}
-            self._known[str(run)] = replace(summary, **kept)
-
-    def note_finding(
-        self,
-        run: AnyPath,
-        severity: str,
-        sentence: str,
-        step: int,
-        now: float,
-        *,
-        save: bool,
-        onset: int | None = None,
-        counts: tuple[int, int] = (0, 0),
-    ) -> None:
-        """Note the worst finding of a run; ``save`` it if its severity changed, or at most once a minute.
-
-        Parameters
-        ----------
-        onset : int, optional
-            The finding's first step.
-        counts : (int, int)
-            Number of alarms and of warnings.
-        """
-        self._load(run)
-        found = severity, sentence[:MAX_CHARACTERS], step
-        with self._lock:
-            old = self.of(run)
-            summary = replace(
-                old,
-                severity=severity,
-                finding=found[1],
-                checked=step,
-                onset=onset,
-                alarms=counts[0],
-                warnings=counts[1],
-                checked_bytes=old.bytes,
-                unchecked="",
-                unreadable=False,
-            )
-            self._known[str(run)] = summary
-            saved, saved_at = self._saved[str(run)]
-        is_other = (saved.severity, saved.finding, saved.checked) != found
-        if save and is_other and (saved.severity != severity or now - saved_at >= SAVE_EVERY):
-            self._write(run, summary, now)
-
-    def note_check(self, run: AnyPath, summary: RunSummary, *, is_open: bool) -> None:
-        """Note what a check in another process found; of a run that is open here, its findings only."""
-        self._load(run)
-        with self._lock:
-            old = self.of(run)
-            kept = is_open and old.samples > 0
-            found = {name: getattr(summary, name) for name in _OF_CHECKS}
-            self._known[str(run)] = replace(old, **found) if kept else summary
-
-    def note_unchecked(self, run: AnyPath, reason: str, size: int, *, unreadable: bool = False) -> None:
-        """Note why a run could not be checked, its size in bytes, and if it cannot be read at all."""
-        self._load(run)
-        with self._lock:
-            cut = reason[:MAX_CHARACTERS]
-            self._known[str(run)] = replace(
-                self.of(run), unchecked=cut, checked_bytes=size, unreadable=unreadable
-            )
-
-    def save(self, run: AnyPath) -> None:
-        """Save the summary of a run beside its columns; nothing happens if no columns are saved."""
-        if self.of(run).samples:
-            self._write(run, self.of(run), self._saved[str(run)][1])
-
-    def read_saved(self, runs: Sequence[AnyPath]) -> Iterator[int]:
-        """Read the saved summaries of unknown runs, and yield their number after every `_BATCH` runs."""
-        return _in_batches(self._load, [run for run in runs if str(run) not in self._known])
-
-    def read_last_lines(self, runs: Sequence[RunInfo], reading: Reading | None = None) -> Iterator[int]:
-        """Read the last lines of runs that were never read, and yield their number as `read_saved` does."""
-        due = (run for run in runs[:MAX_RUNS] if self._is_due(run))
-        return _in_batches(lambda run: self._look(run, reading), due)
-
-    # -- internals -------------------------------------------------------------------------------
-
-    def _load(self, run: AnyPath) -> None:
-        """Read the saved summary of a run unless the run is known."""
-        if str(run) not in self._known:
-            saved = parse_summary(read_saved_text(run, FILE))
-            with self._lock:
-                self._saved.setdefault(str(run), (saved, 0.0))
-                self._known.setdefault(str(run), saved)
-
-    def _write(self, run: AnyPath, summary: RunSummary, checked_at: float) -> None:
-        self._saved[str(run)] = summary, checked_at
-        save_text(run, FILE, summary_text(summary))
-
-    def _is_due(self, run: RunInfo) -> bool:
-        """Return whether a local run was never read, and its last lines neither, or long before it grew."""
-        looked_at, at = self._looks.get(str(run.path), (-1, -math.inf))
-        grew = looked_at != run.bytes and time.monotonic() - at >= AGAIN
-        return isinstance(run.path, Path) and not self.of(run.path).samples and grew
-
-    def _look(self, run: RunInfo, reading: Reading | None) -> None:
-        """Note the newest step in the last lines of a run, unless the run was read meanwhile."""
-        step, reward = newest_step(run, reading)
-        self._looks[str(run.path)] = run.bytes, time.monotonic()
-        self._load(run.path)
-        with self._lock:
-            if not self.of(run.path).samples:
-                self._known[str(run.path)] = replace(self.of(run.path), step=step, reward=reward)
-
-
-def _in_batches(read: Callable[[_Run], None], runs: Iterable[_Run]) -> Iterator[int]:
-    """Read something of each run, and yield the number of runs after every `_BATCH` and at the end."""
-    count = 0
-    for count, run in enumerate(runs, start=1):
-        read(run)
-        if count % _BATCH == 0:
-            yield count
-    if count % _BATCH:
-        yield count
 
 
 def _doubt(snapshot: Snapshot, step: int) -> str:

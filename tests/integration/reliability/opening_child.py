@@ -17,7 +17,7 @@ from typing import Any
 
 import rlpanel
 from rlpanel.cli.file_commands import peak_memory
-from rlpanel.store.index.run_summary import RunSummaries
+from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.query.sample_notes import Notes
 from tests.limits import small_runtime
 
@@ -40,7 +40,7 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     logged.texts.clear()
     began = time.process_time()
-    summaries = RunSummaries()
+    summaries = SummaryStore()
     *_, listed = [*summaries.read_saved([folder]), rlpanel.discover(folder)]
     summary = summaries.of(folder)
     run = rlpanel.open_run(folder, follow=False, jobs=0, runtime=small_runtime(min_log_bytes=0))

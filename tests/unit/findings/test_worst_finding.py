@@ -13,7 +13,8 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.settings import FindingSettings, Reading
 from rlpanel.store.cache.run_cache import read_saved_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, RunSummaries
+from rlpanel.store.index.run_summary import FILE
+from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import write_run
 from tests.limits import SAVED
 
@@ -65,7 +66,7 @@ def test_the_finding_of_a_run_whose_columns_are_saved_survives_a_restart(tmp_pat
     index = opened(tmp_path / "run")
     index.save(last=True)
     check(index)
-    restarted = RunSummaries()
+    restarted = SummaryStore()
     assert list(restarted.read_saved([index.path])) == [1]
     assert restarted.of(index.path) == index.summaries.of(index.path)
 

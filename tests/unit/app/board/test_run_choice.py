@@ -10,7 +10,8 @@ import pytest
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.overlay_runs import most_useful, newest_first
 from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.store.index.run_summary import RunSummaries, RunSummary
+from rlpanel.store.index.run_summary import RunSummary
+from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import write_run
 
 NOW = 1_000_000.0
@@ -50,18 +51,18 @@ def test_a_new_run_and_one_that_goes_on_come_to_the_top() -> None:
     ],
 )
 def test_live_runs_with_rewards_open_before_others(runs: list[RunInfo], opened: str) -> None:
-    useful = most_useful(runs, RunSummaries(), NOW)
+    useful = most_useful(runs, SummaryStore(), NOW)
     assert useful is not None
     assert useful.name == opened
 
 
 def test_without_runs_none_opens() -> None:
-    assert most_useful([], RunSummaries(), NOW) is None
+    assert most_useful([], SummaryStore(), NOW) is None
 
 
 def test_the_summary_of_a_run_that_was_read_decides_over_its_first_line() -> None:
     runs = [run("empty", 1, rewarded=True), run("full", 2, rewarded=False)]
-    summaries = RunSummaries()
+    summaries = SummaryStore()
     summaries.note(runs[0].path, RunSummary(8, 2, None))
     summaries.note(runs[1].path, RunSummary(8, 2, 1.0))
     useful = most_useful(runs, summaries, NOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlpanel.panels.runs.run_settings import differing, setting_text, settings_in_path, settings_of_run
-from rlpanel.store.index.run_summary import Setting
+from rlpanel.store.index.folder_settings import Setting
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rlpanel.app.board.overlay_runs import most_useful
 from rlpanel.cli.commands import app
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.sources.discovery.file_names import names_evaluation
-from rlpanel.store.index.run_summary import RunSummaries
+from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import append
 
 
@@ -136,8 +136,8 @@ def test_the_list_of_runs_tells_them_apart_and_a_page_opens_training(tmp_path: P
     result = CliRunner().invoke(app, ["runs", str(tmp_path), "--json"])
     rows = {row["run"]: (row["split"], row["reward"]) for row in json.loads(result.stdout)["rows"]}
     assert rows == {"train": ("train", 0.5), "val": ("eval", 1.0)}
-    opened = most_useful(discover(tmp_path), RunSummaries(), time.time())
+    opened = most_useful(discover(tmp_path), SummaryStore(), time.time())
     assert opened is not None
     assert opened.name == "train"
-    alone = most_useful(discover(tmp_path / "val"), RunSummaries(), time.time())
+    alone = most_useful(discover(tmp_path / "val"), SummaryStore(), time.time())
     assert alone is not None

@@ -8,8 +8,9 @@ import pytest
 
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files import file_access
-from rlpanel.store.index import run_summary
-from rlpanel.store.index.run_summary import RunSummaries, RunSummary
+from rlpanel.store.index import last_lines, summary_store
+from rlpanel.store.index.run_summary import RunSummary
+from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import append, line, write_run
 
 LOG = "rollout_data_rank_0.jsonl"
@@ -21,8 +22,8 @@ def run_with(folder: Path, *lines: bytes) -> RunInfo:
     return discover(folder)[0]
 
 
-def looked(run: RunInfo, summaries: RunSummaries | None = None) -> tuple[int | None, float | None]:
-    summaries = summaries or RunSummaries()
+def looked(run: RunInfo, summaries: SummaryStore | None = None) -> tuple[int | None, float | None]:
+    summaries = summaries or SummaryStore()
     list(summaries.read_last_lines([run]))
     summary = summaries.of(run.path)
     return summary.step, summary.reward
@@ -40,7 +41,7 @@ def test_evaluations_and_rewards_that_were_not_logged_do_not_count(tmp_path: Pat
 
 
 def test_only_the_end_of_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_summary, "TAIL_BYTES", 20_000)
+    monkeypatch.setattr(last_lines, "TAIL_BYTES", 20_000)
     folder = write_run(tmp_path / "run", steps=300, samples=4)
     size = (folder / LOG).stat().st_size
     read: list[int] = []
@@ -67,17 +68,17 @@ def test_a_line_that_is_being_written_tells_nothing(tmp_path: Path) -> None:
 def test_a_run_is_looked_at_once_until_it_has_grown_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, summaries = run_with(tmp_path / "run", line(1, reward=1.0)), RunSummaries()
+    run, summaries = run_with(tmp_path / "run", line(1, reward=1.0)), SummaryStore()
     assert looked(run, summaries) == (1, 1.0)
     append(tmp_path / "run" / LOG, line(2, reward=2.0))
     grown = discover(run.path)[0]
     assert looked(grown, summaries) == (1, 1.0)
-    monkeypatch.setattr(run_summary, "AGAIN", 0.0)
+    monkeypatch.setattr(summary_store, "AGAIN", 0.0)
     assert looked(grown, summaries) == (2, 2.0)
     assert list(summaries.read_last_lines([grown])) == []
 
 
 def test_a_run_that_was_read_is_not_looked_at(tmp_path: Path) -> None:
-    run, summaries = run_with(tmp_path / "run", line(1, reward=1.0)), RunSummaries()
+    run, summaries = run_with(tmp_path / "run", line(1, reward=1.0)), SummaryStore()
     summaries.note(run.path, RunSummary(1, 7, 2.0))
     assert looked(run, summaries) == (7, 2.0)

@@ -12,18 +12,11 @@ import pytest
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache.run_cache import save_text
+from rlpanel.store.index.folder_settings import settings_of
+from rlpanel.store.index.last_lines import last_prompts, most_shared
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import (
-    FILE,
-    TREND_POINTS,
-    VERSION,
-    RunSummaries,
-    RunSummary,
-    last_prompts,
-    most_shared,
-    settings_of,
-    summarize,
-)
+from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummary, summarize
+from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 
@@ -41,7 +34,7 @@ def read(folder: Path, reading: Reading | None = None) -> RunIndex:
 
 def saved_summary(index: RunIndex) -> RunSummary:
     """Return what the next process knows of a run before it reads it."""
-    restarted = RunSummaries()
+    restarted = SummaryStore()
     list(restarted.read_saved([index.path]))
     return restarted.of(index.path)
 
@@ -115,7 +108,7 @@ def test_a_run_without_samples_has_an_empty_summary(tmp_path: Path) -> None:
 def test_summaries_are_saved_beside_the_columns_and_read_by_the_next_process(tmp_path: Path) -> None:
     index = read(rewards(tmp_path / "run", 0.25, 1.5), Reading(cache=True))
     index.save(last=True)
-    before, restarted = index.summaries.of(index.path), RunSummaries()
+    before, restarted = index.summaries.of(index.path), SummaryStore()
     assert restarted.of(index.path) == RunSummary()
     assert list(restarted.read_saved([index.path, tmp_path / "other"])) == [2]
     assert before.samples
@@ -242,7 +235,7 @@ def test_a_secret_of_the_run_json_is_in_no_summary() -> None:
 
 
 def test_a_check_of_another_process_gives_an_open_run_its_findings_only(tmp_path: Path) -> None:
-    summaries, found = RunSummaries(), replace(CHECKED, samples=1, onset=2, alarms=1)
+    summaries, found = SummaryStore(), replace(CHECKED, samples=1, onset=2, alarms=1)
     summaries.note(tmp_path, RunSummary(samples=9, step=4))
     summaries.note_check(tmp_path, found, is_open=True)
     known = summaries.of(tmp_path)

@@ -69,7 +69,7 @@ _TREND_CSS = """
 """
 
 
-class PromptList:
+class ClassPrompts:
     """Prompts of the chosen class with their visits, pass rates, tokens, cost and trend.
 
     Parameters
