@@ -39,7 +39,7 @@ from rlpanel.panels.language.phrase_parts import PARTS
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
 from rlpanel.store.snapshot.prompt_costs import MISSING
-from rlpanel.texts.answers import RULES as ANSWER_RULES
+from rlpanel.texts.final_answers import RULES as ANSWER_RULES
 from rlpanel.update.sample_turns import REASONS
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"

@@ -17,7 +17,7 @@ BANDS = {
 }
 #: What the mean of a reward is taken over.
 COUNTS = {"episodes": "episodes", "rows": "rows"}
-#: How answers are read: label → key of `rlpanel.texts.answers`.
+#: How answers are read: label → key of `rlpanel.texts.final_answers`.
 ANSWER_RULES = {
     "rule that fits best": "auto",
     "last box of LaTeX": "boxed",

@@ -27,13 +27,13 @@ from rlpanel.analysis.text_features import (
     place_of,
     words_of,
 )
-from rlpanel.analysis.text_numbers import calls_and_results, numbers_of
+from rlpanel.analysis.text_measures import calls_and_results, numbers_of
 from rlpanel.analysis.within_effects import WithinEffects, WithinSamples, effect_beyond, within_effects
 from rlpanel.errors import SettingError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.texts.answers import EQUAL, UNCLEAR, AnswerRule, answer_of, choose_rule, match_of
+from rlpanel.texts.final_answers import EQUAL, UNCLEAR, AnswerRule, answer_of, choose_rule, match_of
 
 #: Most features that are named, and that are tested beyond those which are named already.
 MAX_FEATURES, _CANDIDATES = 20, 400

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rlpanel.analysis.text_numbers import (
+from rlpanel.analysis.text_measures import (
     KINDS,
     Phrases,
     SamplePhrases,
@@ -25,7 +25,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_record
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.answers import AnswerRule, choose_rule
+from rlpanel.texts.final_answers import AnswerRule, choose_rule
 
 #: Samples read of a step (as many as `Phrases` has bits), and steps read of a run.
 PER_STEP, MAX_STEPS = 16, 160

@@ -17,7 +17,7 @@ from rlpanel.divergence.divergence_caveats import (
     shared_prompts,
     step_caveats,
 )
-from rlpanel.divergence.evaluation_runs import held_out_prompts
+from rlpanel.divergence.evaluation_prompts import held_out_prompts
 from rlpanel.divergence.held_out_parting import with_held_out
 from rlpanel.divergence.paired_streams import PairedStream, paired_streams
 from rlpanel.divergence.parting import CHANCE, Parting, detectable, find_partings, limits_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.analysis.text_numbers import has_word
+from rlpanel.analysis.text_measures import has_word
 from rlpanel.lint.lint_rule import Marks, lint_rule
 from rlpanel.lint.lint_samples import DETAILED, LintSamples
 from rlpanel.metrics.engine.segments import NO_GROUP

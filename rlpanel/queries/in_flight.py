@@ -59,11 +59,11 @@ def in_flight(run: RunData, *, limit: Limit = None, offset: Offset = 0) -> Table
     """
     import time
 
-    from rlpanel.sources.live.live_files import LiveFiles
+    from rlpanel.sources.live.live_file_reader import LiveFileReader
     from rlpanel.store.query.flight import in_flight_of
 
     now = time.time()
-    state = LiveFiles(run.path).read(now)
+    state = LiveFileReader(run.path).read(now)
     found = in_flight_of(run.snapshot, state, now)
     notes = list(found.remarks)
     if not state.files:

@@ -107,7 +107,7 @@ def samples(
 
     from rlpanel.queries.run_columns import chosen, label_column, number_column
     from rlpanel.queries.step_ranges import in_run, step_facts
-    from rlpanel.store.columns.run_table import OLDER
+    from rlpanel.store.columns.row_table import OLDER
     from rlpanel.store.query.query import QuerySpec
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.texts.shorten import TextLimit

@@ -16,7 +16,7 @@ import pandas as pd
 
 from rlpanel.errors import QueryError
 from rlpanel.extra_packages import install_command
-from rlpanel.store.columns.run_table import DEAD
+from rlpanel.store.columns.row_table import DEAD
 from rlpanel.store.columns.splits import SPLIT_COLUMN, limit_codes, split_name
 from rlpanel.store.snapshot.run_view import RunView
 

@@ -14,8 +14,8 @@ from rlpanel.queries.table import Table
 from rlpanel.runtime import default_runtime
 from rlpanel.settings import Watching
 from rlpanel.terminal_ui.help_screen import HelpScreen
+from rlpanel.terminal_ui.run_list_screen import RunListScreen
 from rlpanel.terminal_ui.run_screen import RunScreen
-from rlpanel.terminal_ui.runs_screen import RunsScreen
 
 #: Seconds that the list waits for the reader.
 MAX_WAIT = 60.0
@@ -52,7 +52,7 @@ class TopApp(App[None]):
         self._watched = runtime.reader.watch_root(self._root)
         if Watching.from_environment().check:
             runtime.checks.watch(self._watched)
-        self.push_screen(RunsScreen(self._read, self.show_run, self._every))
+        self.push_screen(RunListScreen(self._read, self.show_run, self._every))
         if self._run:
             self.show_run(self._run, self._run.rstrip("/").rpartition("/")[2])
 

@@ -17,7 +17,7 @@ import numpy as np
 from rlpanel.panels.prompts.grid_image import GridWindow, grid_image, lanes_of
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.row_builder import Rows
-from rlpanel.store.columns.run_table import RunTable
+from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.snapshot.prompt_classes import prompt_classes
 from rlpanel.store.snapshot.prompt_costs import costs_of_prompts
 from rlpanel.store.snapshot.prompt_grid import GridBuilder, PassRule, PromptGrid
@@ -27,9 +27,9 @@ from tests.bench.harness import Figures, Task, run
 GROUP, SIZE = 8, (400, 1000)
 
 
-def run_of(samples: int, prompts: int, steps: int, *, advantages: bool) -> RunTable:
+def run_of(samples: int, prompts: int, steps: int, *, advantages: bool) -> RowTable:
     """Return the columns of a run in which the groups of each step are of random prompts."""
-    table, rng = RunTable(), np.random.default_rng(0)
+    table, rng = RowTable(), np.random.default_rng(0)
     table.files.append("rollout_data_rank_0.jsonl")
     groups = samples // GROUP // steps
     for step in range(steps):
@@ -38,7 +38,7 @@ def run_of(samples: int, prompts: int, steps: int, *, advantages: bool) -> RunTa
 
 
 def add_step(
-    table: RunTable, step: int, groups: int, prompts: int, rng: np.random.Generator, advantages: bool
+    table: RowTable, step: int, groups: int, prompts: int, rng: np.random.Generator, advantages: bool
 ) -> None:
     """Append the groups of a step; each prompt has its own pass rate."""
     rows = groups * GROUP
@@ -65,7 +65,7 @@ def built(builder: GridBuilder, snapshot: Snapshot) -> tuple[PromptGrid, float, 
     return grid, time.process_time() - began, longest
 
 
-def snapshot_of(table: RunTable) -> Snapshot:
+def snapshot_of(table: RowTable) -> Snapshot:
     """Return the snapshot of a table."""
     columns, rows = table.columns, table.columns.rows
     by_split = table.steps.freeze()

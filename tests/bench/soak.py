@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table
+from rlpanel.store.columns import row_table
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -96,11 +96,11 @@ def read(root: Path, room: int) -> None:
 @contextmanager
 def short_repeats() -> Iterator[None]:
     """Treat short repeated lines as duplicates."""
-    before, run_table.DUPLICATE_SURPRISAL = run_table.DUPLICATE_SURPRISAL, 3.0
+    before, row_table.DUPLICATE_SURPRISAL = row_table.DUPLICATE_SURPRISAL, 3.0
     try:
         yield
     finally:
-        run_table.DUPLICATE_SURPRISAL = before
+        row_table.DUPLICATE_SURPRISAL = before
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table
+from rlpanel.store.columns import row_table
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
@@ -29,7 +29,7 @@ from tests.property import oracle, strategies
 def _lines_are_unlikely_soon() -> Iterator[None]:
     """Made-up responses are short, so three nats are unlikely enough here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_table, "DUPLICATE_SURPRISAL", 3.0)
+        patch.setattr(row_table, "DUPLICATE_SURPRISAL", 3.0)
         patch.setattr(oracle, "DUPLICATE_SURPRISAL", 3.0)
         yield
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table
+from rlpanel.store.columns import row_table
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -26,7 +26,7 @@ History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 def _made_up_logs_are_long_enough() -> Iterator[None]:
     """Make generated logs long enough for an index, and short lines count as duplicates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_table, "DUPLICATE_SURPRISAL", 3.0)
+        patch.setattr(row_table, "DUPLICATE_SURPRISAL", 3.0)
         yield
 
 

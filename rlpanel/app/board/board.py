@@ -12,7 +12,7 @@ from typing import Any
 import panel as pn
 
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.board.overlay_runs import OverlayRuns, most_useful, newest_first
+from rlpanel.app.board.opened_runs import OpenedRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
 from rlpanel.board_url import MAX_QUERY, RUNS_PAGE, LinkProblem, read_query
 from rlpanel.display_settings import Display
@@ -81,7 +81,7 @@ class Board:
         self.context.selection.param.watch(self._open_useful, "page")
         self.context.selection.param.watch(self._show_split, "split")
         self.context.display.param.watch(self._count_otherwise, "count_rewards")
-        self._overlays = OverlayRuns(self.context, self._reader, self._path_of, notify)
+        self._overlays = OpenedRuns(self.context, self._reader, self._path_of, notify)
         if root is not None:
             self.open_root(root)
 

@@ -11,7 +11,7 @@ from bokeh.document import Document
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.page.regions import (
+from rlpanel.app.page.page_regions import (
     FindingLine,
     Header,
     Notices,

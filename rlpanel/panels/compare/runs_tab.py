@@ -14,14 +14,14 @@ from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison,
 from rlpanel.board_url import FIRST
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.number_text import number
-from rlpanel.panels.compare.prompt_pair import PromptPair, PromptTable
-from rlpanel.panels.compare.runs_summary import (
+from rlpanel.panels.compare.comparison_summary import (
     comparison_export,
     comparison_notes,
     matched_html,
     notes_html,
     win_rate_html,
 )
+from rlpanel.panels.compare.response_pair import PromptTable, ResponsePair
 from rlpanel.panels.compare.step_choice import CHOICES, StepChoice
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
@@ -82,7 +82,7 @@ class RunsTab(Viewer):
             sizing_mode="stretch_width",
         )
         self._table = PromptTable(self._choose)
-        self._pair = PromptPair(context)
+        self._pair = ResponsePair(context)
         self._results = pn.Column(
             self._bars, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
             visible=False,

@@ -17,7 +17,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.sources.live.live_files import LiveFiles
+from rlpanel.sources.live.live_file_reader import LiveFileReader
 from rlpanel.sources.live.live_rollout import LiveRollout
 from rlpanel.store.query.flight import Flight, WaitingBatch, in_flight_of
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -56,7 +56,7 @@ class InFlightPage(Viewer):
         self.context = context
         self._read_at = 0.0
         self._reads = False
-        self._files: LiveFiles | None = None
+        self._files: LiveFileReader | None = None
         self._index: object = None
         self._work: BackgroundTask[Flight] = BackgroundTask(self._show, context.threads.queries)
         self._view = FlightView(sizing_mode="stretch_width", margin=(4, 8), css_classes=["rl-in-flight"])
@@ -75,7 +75,7 @@ class InFlightPage(Viewer):
             return
         is_other = context.index is not self._index
         if is_other:
-            self._index, self._files = context.index, LiveFiles(context.index.path)
+            self._index, self._files = context.index, LiveFileReader(context.index.path)
             self._view.flight = {}
         if self._files is None or (
             not is_other and (self._reads or time.monotonic() - self._read_at < EVERY)
@@ -89,7 +89,7 @@ class InFlightPage(Viewer):
         self._view.flight = flight_payload(found, time.time())
 
 
-def _read(files: LiveFiles, snapshot: Snapshot) -> Iterator[Flight]:
+def _read(files: LiveFileReader, snapshot: Snapshot) -> Iterator[Flight]:
     now = time.time()
     yield in_flight_of(snapshot, files.read(now), now)
 

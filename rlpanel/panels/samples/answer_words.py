@@ -9,7 +9,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.schema import Sample
 from rlpanel.store.query.answer_columns import answer_columns
-from rlpanel.texts.answers import DIFFERENT, EQUAL, RULES, UNCLEAR, ChosenRule
+from rlpanel.texts.final_answers import DIFFERENT, EQUAL, RULES, UNCLEAR, ChosenRule
 from rlpanel.texts.shorten import one_line, shorten
 
 #: Most characters of an answer or a truth in a line.

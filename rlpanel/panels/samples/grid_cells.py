@@ -10,7 +10,7 @@ import pandas as pd
 from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.tables.data_table import cells_of
 from rlpanel.texts.agent_line import agent_line
-from rlpanel.texts.answers import DIFFERENT, EQUAL, UNCLEAR
+from rlpanel.texts.final_answers import DIFFERENT, EQUAL, UNCLEAR
 from rlpanel.texts.shorten import ELLIPSIS, shorten
 
 #: Maximum characters that a cell shows: about as many as fit into a column as wide as a large screen.

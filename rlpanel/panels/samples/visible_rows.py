@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.language.labels import tr, tr_html, trn
-from rlpanel.store.columns.run_table import OLDER
+from rlpanel.store.columns.row_table import OLDER
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on

@@ -33,7 +33,7 @@ from rlpanel.schema import Sample
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import Unread
-from rlpanel.store.columns.run_table import DEAD
+from rlpanel.store.columns.row_table import DEAD
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.query.fetch_sample import fetch

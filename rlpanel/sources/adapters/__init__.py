@@ -34,8 +34,8 @@ from rlpanel.sources.spans.langsmith import Langfuse, LangSmith
 from rlpanel.sources.spans.mlflow import MLflow
 from rlpanel.sources.spans.opentelemetry import OpenTelemetry
 from rlpanel.sources.spans.trackio import Trackio
+from rlpanel.sources.trajectories.agent_sessions import SESSIONS
 from rlpanel.sources.trajectories.coding_agents import MiniSweAgent, MiniSweMessages, SweAgent
-from rlpanel.sources.trajectories.sessions import SESSIONS
 from rlpanel.sources.trajectories.tool_benchmarks import Bfcl, Tau2Bench, TauBench
 from rlpanel.sources.trajectories.verifiers_results import VerifiersResults
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,15 +21,21 @@ MAX_SETTINGS, MAX_SETTING = 256, 64
 Setting: TypeAlias = float | str | bool
 
 
-def folder_settings(run: AnyPath, root: AnyPath | None) -> dict[str, Setting]:
-    """Return the settings of the files, without secrets; none of a run on another machine.
+def run_settings(logged: Mapping[str, Any], run: AnyPath, root: AnyPath | None) -> dict[str, Setting]:
+    """Return the settings of a run without secrets, at most `MAX_SETTINGS`.
+
+    Those of its ``run.json`` come first and win; a folder on another machine adds none of its other files.
 
     Parameters
     ----------
+    logged : mapping
+        Content of the ``run.json``.
     run, root : path
         The run's folder, and the highest folder that is shown.
     """
-    return settings_of(read_run_config(run, root).values) if isinstance(run, Path) else {}
+    own = settings_of(logged)
+    others = settings_of(read_run_config(run, root).values) if isinstance(run, Path) else {}
+    return dict(islice({**own, **others, **own}.items(), MAX_SETTINGS))
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Setting]:

@@ -22,7 +22,7 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import BadLine, Chunk
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.cache.saved_state import FileState
-from rlpanel.store.columns.run_table import RunTable
+from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.snapshot.sample_places import BadLineAt
 
@@ -126,7 +126,7 @@ class RunContent:
     Parameters
     ----------
     files : RunFiles
-    table : RunTable
+    table : RowTable
     backlog : Backlog
     rest : float
         Seconds for which a file must not grow until it counts as complete.
@@ -152,7 +152,7 @@ class RunContent:
     """
 
     def __init__(
-        self, files: RunFiles, table: RunTable, backlog: Backlog, rest: float, version: int, bytes_read: int
+        self, files: RunFiles, table: RowTable, backlog: Backlog, rest: float, version: int, bytes_read: int
     ) -> None:
         self.files, self.table, self.backlog = files, table, backlog
         self.rewritten = RewrittenFiles(rest)

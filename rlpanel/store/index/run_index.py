@@ -17,26 +17,25 @@ from rlpanel.settings import Reading, StoreLimits, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo, open_file
 from rlpanel.sources.discovery.folder_config import RunJson
 from rlpanel.sources.files.file_access import AnyPath, Unread, path_of
-from rlpanel.sources.live.live_files import has_live
+from rlpanel.sources.live.live_file_reader import has_live
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.backlog.workers import WorkerPool
 from rlpanel.store.cache.cache_folder import note_log_rights
 from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
-from rlpanel.store.columns.run_table import RunTable
+from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.barrier import Barrier
-from rlpanel.store.index.folder_settings import AGAIN, Setting, folder_settings
+from rlpanel.store.index.folder_settings import AGAIN, Setting, run_settings
 from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
-from rlpanel.store.index.remote_files import RemoteFiles
+from rlpanel.store.index.remote_fetch import RemoteFetch
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.index.run_summary import summarize
 from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.index.snapshot_builder import SnapshotBuilder
-from rlpanel.store.index.summary_store import SummaryStore
+from rlpanel.store.index.summary_store import SummaryStore, summarize
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -106,12 +105,12 @@ class RunIndex:
         self._folder = RunFolder(self.path, self._root, self.reading)
         self._scalars = ScalarLog(self.path, self._root)
         self._files = RunFiles(self.reading.line_rest)
-        self._table = RunTable(self.limits.table)
+        self._table = RowTable(self.limits.table)
         self._backlog = Backlog(self._workers, self.limits.backlog.range_bytes)
         self._content = RunContent(
             self._files, self._table, self._backlog, self.reading.line_rest, version + 1, bytes_read
         )
-        self._remote = RemoteFiles.of(self.path, self._files, self.reading.turn_bytes)
+        self._remote = RemoteFetch.of(self.path, self._files, self.reading.turn_bytes)
         self._ranges = BacklogRanges(self._content, self.reading.backlog_bytes)
         self._again = LinesAgain(self._content, self.reading.turn_bytes)
         shared = self.reading.index
@@ -276,12 +275,11 @@ class RunIndex:
         self.view = RunView(self._builder.build(), self._memories, self._table.columns.release)
         self._content.commit()
         self._committed_at = time.monotonic()
-        if self._committed_at >= self._settings_due:
-            self._settings, self._settings_due = (
-                folder_settings(self.path, self._root),
-                time.monotonic() + AGAIN,
-            )
-        self.summaries.note(self.path, summarize(self.snapshot, time.time()), self._settings)
+        constants = self.snapshot.constants
+        if self._committed_at >= self._settings_due or constants is not before.constants:
+            self._settings = run_settings(constants.logged, self.path, self._root)
+            self._settings_due = time.monotonic() + AGAIN
+        self.summaries.note(self.path, summarize(self.snapshot, time.time(), self._settings))
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read

@@ -1,30 +1,22 @@
 """Summary of a run for lists: samples, last reward and its trend, worst finding, and configuration.
 
-It is computed from a snapshot's statistics of steps, and written as text. It may be older than the run.
+Its text is saved for the next process. It may be older than the run.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-import numpy as np
-
-from rlpanel.store.columns.run_table import REPEATED
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
 from rlpanel.store.index.folder_settings import Setting, settings_of
-from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
 FILE, VERSION = "summary", 5
 #: Maximum number of points of a trend, and of characters of a finding.
 TREND_POINTS, MAX_CHARACTERS = 24, 1000
-#: Columns of the mean KL divergence and of the response length, the best first.
-_KL, _LENGTH = ("kl_k3_mean", "kl"), ("response_tokens", "response_chars")
 
 
 @dataclass(frozen=True)
@@ -127,99 +119,6 @@ OF_CHECKS = (
     "unreadable",
 )
 _UNKNOWN = RunSummary()
-
-
-def summarize(snapshot: Snapshot, now: float) -> RunSummary:
-    """Return the summary of a snapshot without a finding; only statistics of steps are used."""
-    step = newest_complete_step(snapshot, now)
-    if step is None:
-        return _UNKNOWN
-    means = np.empty(0)
-    if snapshot.has_number("reward"):
-        means = snapshot.steps.stat("reward", MEAN)[: snapshot.steps.position(step) + 1]
-    last = float(means[-1]) if len(means) else math.nan
-    rows, progress = snapshot.rows_of(step), snapshot.progress
-    best = int(np.nanargmax(means)) if np.isfinite(means).any() else None
-    best_step = int(snapshot.steps.values[best]) if best is not None else None
-    return RunSummary(
-        samples=snapshot.all_samples,
-        excluded=int(np.count_nonzero(snapshot.state > REPEATED)),
-        step=step,
-        reward=_rounded(last) if math.isfinite(last) else None,
-        trend=_trend(means[np.isfinite(means)]),
-        complete=progress.caught_up and not progress.halted,
-        bytes=progress.bytes_total,
-        newest_line=snapshot.newest_line,
-        split=snapshot.split,
-        doubt=_doubt(snapshot, step) if progress.caught_up else "",
-        first=int(snapshot.steps.values[0]),
-        error=_error(snapshot, rows),
-        kl=_mean(snapshot, _KL, rows),
-        length=_mean(snapshot, _LENGTH, rows),
-        config=settings_of(snapshot.constants.logged),
-        best=_rounded(float(means[best])) if best is not None else None,
-        best_step=best_step,
-        best_error=_error(snapshot, snapshot.rows_of(best_step)) if best_step is not None else None,
-        tokens=_tokens(snapshot),
-        seconds=_seconds(snapshot),
-    )
-
-
-def _doubt(snapshot: Snapshot, step: int) -> str:
-    """Return the kind of the remark that puts the step's reward in doubt; wrong groups do not."""
-    kinds = (remark.kind for remark in snapshot.remarks if step in remark.steps)
-    return next((kind for kind in kinds if kind != "groups"), "")
-
-
-def _trend(means: np.ndarray) -> tuple[float, ...]:
-    if len(means) < 2:
-        return ()
-    parts = np.array_split(means, min(len(means), TREND_POINTS))
-    return tuple(_rounded(float(part.mean())) for part in parts)
-
-
-def _rounded(value: float) -> float:
-    """Round to six significant digits, because summaries are sent and saved as text."""
-    return float(f"{value:.6g}")
-
-
-def _mean(snapshot: Snapshot, columns: Sequence[str], rows: np.ndarray) -> float | None:
-    """Return the mean of the first column that has finite values at some rows; None without one."""
-    for name in columns:
-        values = snapshot.counted(name, rows) if snapshot.has_number(name) else np.empty(0)
-        values = values[np.isfinite(values)]
-        if len(values):
-            return _rounded(float(values.mean()))
-    return None
-
-
-def _tokens(snapshot: Snapshot) -> float | None:
-    """Return the number of tokens of all responses; None if it is not logged."""
-    name = _LENGTH[0]
-    if not snapshot.has_number(name):
-        return None
-    sums = snapshot.steps.stat(name, COUNT) * snapshot.steps.stat(name, MEAN)
-    return _rounded(float(np.nansum(sums))) if np.isfinite(sums).any() else None
-
-
-def _seconds(snapshot: Snapshot) -> float | None:
-    """Return the seconds from the first line to the last one; None if lines have no time."""
-    if "time" not in snapshot.steps.columns:
-        return None
-    first, last = snapshot.steps.stat("time", MIN), snapshot.steps.stat("time", MAX)
-    if not (np.isfinite(first).any() and np.isfinite(last).any()):
-        return None
-    return _rounded(float(np.nanmax(last) - np.nanmin(first)))
-
-
-def _error(snapshot: Snapshot, rows: np.ndarray) -> float | None:
-    """Return the standard error of the mean reward at some rows."""
-    values = snapshot.counted("reward", rows) if snapshot.has_number("reward") else np.empty(0)
-    values = values[np.isfinite(values)]
-    if len(values) < 2:
-        return None
-    error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return _rounded(error) if math.isfinite(error) else None
 
 
 def summary_text(summary: RunSummary) -> str:

@@ -24,7 +24,7 @@ from rlpanel.store.backlog.backlog import OpenFile, restore_open_file
 from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.cache.saved_state import SavedRun
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.run_table import DEAD, RunTable
+from rlpanel.store.columns.row_table import DEAD, RowTable
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -37,7 +37,7 @@ class ColumnBackfill:
 
     Parameters
     ----------
-    table : RunTable
+    table : RowTable
     names : iterable of str
         Columns to compute.
     limits : BackfillLimits
@@ -48,7 +48,7 @@ class ColumnBackfill:
         True if a file could not be read; the backfill pauses until this is reset.
     """
 
-    def __init__(self, table: RunTable, names: Iterable[str], limits: BackfillLimits) -> None:
+    def __init__(self, table: RowTable, names: Iterable[str], limits: BackfillLimits) -> None:
         self._table, self._names, self._limits = table, tuple(names), limits
         self.stuck = False
         self._start()

@@ -11,7 +11,7 @@ import numpy as np
 
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.columns.row_builder import MAX_COLUMNS
-from rlpanel.store.columns.run_table import RunTable
+from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.columns.splits import default_split, display_name
 from rlpanel.store.columns.step_stats import Steps
@@ -222,7 +222,7 @@ class SnapshotBuilder:
         )
 
 
-def _frozen_state(table: RunTable) -> np.ndarray:
+def _frozen_state(table: RowTable) -> np.ndarray:
     state = table.state[: table.columns.rows]
     state.flags.writeable = False
     return state

@@ -1,4 +1,4 @@
-"""Summaries of all runs of a process, kept and saved for the next one.
+"""Summaries of all runs of a process: computed from their snapshots, kept, and saved for the next process.
 
 Each published snapshot of a run and each check of the rules notes its part; no run is read for a summary. If
 the columns of a run are saved, so is its summary.
@@ -11,24 +11,29 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import numpy as np
 
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.cache.run_cache import read_saved_text, save_text
-from rlpanel.store.index.folder_settings import MAX_SETTINGS, Setting
+from rlpanel.store.columns.row_table import REPEATED
+from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
+from rlpanel.store.index.folder_settings import Setting
 from rlpanel.store.index.last_lines import newest_step
 from rlpanel.store.index.run_summary import (
     FILE,
     MAX_CHARACTERS,
     OF_CHECKS,
+    TREND_POINTS,
     RunSummary,
     parse_summary,
     summary_text,
 )
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 #: Minimum number of seconds between two saves for findings of the same severity.
 SAVE_EVERY = 60.0
@@ -37,6 +42,9 @@ MAX_RUNS, AGAIN = 200, 60.0
 #: Number of runs whose files are read between two updates of a list.
 _BATCH = 50
 _UNKNOWN = RunSummary()
+
+#: Columns of the mean KL divergence and of the response length, the best first.
+_KL, _LENGTH = ("kl_k3_mean", "kl"), ("response_tokens", "response_chars")
 
 _Run = TypeVar("_Run")
 
@@ -54,23 +62,12 @@ class SummaryStore:
         """Return what is known of a run; nothing is read for it."""
         return self._known.get(str(run), _UNKNOWN)
 
-    def note(self, run: AnyPath, summary: RunSummary, settings: Mapping[str, Setting] | None = None) -> None:
-        """Note the summary of a run's new snapshot; its finding stays as it was.
-
-        Parameters
-        ----------
-        run : path
-        summary : RunSummary
-        settings : mapping, optional
-            Settings of other files, which follow those of the summary.
-        """
+    def note(self, run: AnyPath, summary: RunSummary) -> None:
+        """Note the summary of a run's new snapshot; its finding stays as it was."""
         self._load(run)
-        both = {**summary.config, **(settings or {}), **summary.config}
-        kept: dict[str, Any] = {"config": dict(islice(both.items(), MAX_SETTINGS))}
         with self._lock:
             old = self.of(run)
-            kept |= {name: getattr(old, name) for name in OF_CHECKS}
-            self._known[str(run)] = replace(summary, **kept)
+            self._known[str(run)] = replace(summary, **{name: getattr(old, name) for name in OF_CHECKS})
 
     def note_finding(
         self,
@@ -177,6 +174,51 @@ class SummaryStore:
                 self._known[str(run.path)] = replace(self.of(run.path), step=step, reward=reward)
 
 
+def summarize(snapshot: Snapshot, now: float, config: Mapping[str, Setting] | None = None) -> RunSummary:
+    """Return the summary of a snapshot without a finding; only statistics of steps are used.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    now : float
+        Seconds since the epoch: a step whose newest line is younger may be incomplete.
+    config : mapping, optional
+        Settings of the run, see `run_settings`.
+    """
+    step = newest_complete_step(snapshot, now)
+    if step is None:
+        return RunSummary(config=dict(config or {}))
+    means = np.empty(0)
+    if snapshot.has_number("reward"):
+        means = snapshot.steps.stat("reward", MEAN)[: snapshot.steps.position(step) + 1]
+    last = float(means[-1]) if len(means) else math.nan
+    rows, progress = snapshot.rows_of(step), snapshot.progress
+    best = int(np.nanargmax(means)) if np.isfinite(means).any() else None
+    best_step = int(snapshot.steps.values[best]) if best is not None else None
+    return RunSummary(
+        samples=snapshot.all_samples,
+        excluded=int(np.count_nonzero(snapshot.state > REPEATED)),
+        step=step,
+        reward=_rounded(last) if math.isfinite(last) else None,
+        trend=_trend(means[np.isfinite(means)]),
+        complete=progress.caught_up and not progress.halted,
+        bytes=progress.bytes_total,
+        newest_line=snapshot.newest_line,
+        split=snapshot.split,
+        doubt=_doubt(snapshot, step) if progress.caught_up else "",
+        first=int(snapshot.steps.values[0]),
+        error=_error(snapshot, rows),
+        kl=_mean(snapshot, _KL, rows),
+        length=_mean(snapshot, _LENGTH, rows),
+        best=_rounded(float(means[best])) if best is not None else None,
+        best_step=best_step,
+        best_error=_error(snapshot, snapshot.rows_of(best_step)) if best_step is not None else None,
+        tokens=_tokens(snapshot),
+        seconds=_seconds(snapshot),
+        config=dict(config or {}),
+    )
+
+
 def _in_batches(read: Callable[[_Run], None], runs: Iterable[_Run]) -> Iterator[int]:
     """Read something of each run, and yield the number of runs after every `_BATCH` and at the end."""
     count = 0
@@ -186,3 +228,60 @@ def _in_batches(read: Callable[[_Run], None], runs: Iterable[_Run]) -> Iterator[
             yield count
     if count % _BATCH:
         yield count
+
+
+def _doubt(snapshot: Snapshot, step: int) -> str:
+    """Return the kind of the remark that puts the step's reward in doubt; wrong groups do not."""
+    kinds = (remark.kind for remark in snapshot.remarks if step in remark.steps)
+    return next((kind for kind in kinds if kind != "groups"), "")
+
+
+def _trend(means: np.ndarray) -> tuple[float, ...]:
+    if len(means) < 2:
+        return ()
+    parts = np.array_split(means, min(len(means), TREND_POINTS))
+    return tuple(_rounded(float(part.mean())) for part in parts)
+
+
+def _rounded(value: float) -> float:
+    """Round to six significant digits, because summaries are sent and saved as text."""
+    return float(f"{value:.6g}")
+
+
+def _mean(snapshot: Snapshot, columns: Sequence[str], rows: np.ndarray) -> float | None:
+    """Return the mean of the first column that has finite values at some rows; None without one."""
+    for name in columns:
+        values = snapshot.counted(name, rows) if snapshot.has_number(name) else np.empty(0)
+        values = values[np.isfinite(values)]
+        if len(values):
+            return _rounded(float(values.mean()))
+    return None
+
+
+def _tokens(snapshot: Snapshot) -> float | None:
+    """Return the number of tokens of all responses; None if it is not logged."""
+    name = _LENGTH[0]
+    if not snapshot.has_number(name):
+        return None
+    sums = snapshot.steps.stat(name, COUNT) * snapshot.steps.stat(name, MEAN)
+    return _rounded(float(np.nansum(sums))) if np.isfinite(sums).any() else None
+
+
+def _seconds(snapshot: Snapshot) -> float | None:
+    """Return the seconds from the first line to the last one; None if lines have no time."""
+    if "time" not in snapshot.steps.columns:
+        return None
+    first, last = snapshot.steps.stat("time", MIN), snapshot.steps.stat("time", MAX)
+    if not (np.isfinite(first).any() and np.isfinite(last).any()):
+        return None
+    return _rounded(float(np.nanmax(last) - np.nanmin(first)))
+
+
+def _error(snapshot: Snapshot, rows: np.ndarray) -> float | None:
+    """Return the standard error of the mean reward at some rows."""
+    values = snapshot.counted("reward", rows) if snapshot.has_number("reward") else np.empty(0)
+    values = values[np.isfinite(values)]
+    if len(values) < 2:
+        return None
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return _rounded(error) if math.isfinite(error) else None

@@ -1,8 +1,8 @@
 """The columns of a sample's answer, and of whether it equals the ground truth.
 
-`rlpanel.texts.answers` reads them from texts, only for samples that are shown, exported or searched. The rule
-is chosen from a few of the run's samples, and again only when the run has twice as many: it does not change
-with each step.
+`rlpanel.texts.final_answers` reads them from texts, only for samples that are shown, exported or searched.
+The rule is chosen from a few of the run's samples, and again only when the run has twice as many: it does
+not change with each step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
-from rlpanel.texts.answers import AUTO, RULES, ChosenRule, answer_of, choose_rule, match_of
+from rlpanel.texts.final_answers import AUTO, RULES, ChosenRule, answer_of, choose_rule, match_of
 
 #: Samples from which the rule is chosen, spread over the run, and most bytes of their lines.
 SAMPLES, MAX_BYTES = 48, 1 << 19

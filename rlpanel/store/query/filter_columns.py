@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.store.columns.related_rows import mix
-from rlpanel.store.columns.run_table import OLDER
+from rlpanel.store.columns.row_table import OLDER
 from rlpanel.store.query.answer_columns import answer_names
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Labels
 from rlpanel.store.query.sample_notes import NOTE_COLUMNS, Notes

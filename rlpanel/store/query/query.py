@@ -22,7 +22,7 @@ from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, scan, scan_newest_first
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.answers import AUTO
+from rlpanel.texts.final_answers import AUTO
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class QuerySpec:
     newest_first : bool
         Search the texts of the newest steps first, and without a sort order sort by descending step.
     answer_rule : str
-        How answers are read: a key of `rlpanel.texts.answers.RULES`, or the rule that fits the run.
+        How answers are read: a key of `rlpanel.texts.final_answers.RULES`, or the rule that fits the run.
     """
 
     step: int | tuple[int, int] | None = None

@@ -18,7 +18,7 @@ import numpy as np
 from rlpanel.errors import SettingError
 from rlpanel.sources.files.file_access import AnyPath, Stamp
 from rlpanel.store.cache.cache_folder import warn_once
-from rlpanel.store.columns.run_table import DEAD
+from rlpanel.store.columns.row_table import DEAD
 from rlpanel.store.query.filter import Labels
 from rlpanel.store.query.lines_beside_log import LinesBesideLog
 from rlpanel.store.snapshot.snapshot import Snapshot

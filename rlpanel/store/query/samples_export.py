@@ -26,7 +26,7 @@ from rlpanel.store.query.csv_text import csv_text
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.sample_notes import Note, Notes
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.texts.answers import AUTO
+from rlpanel.texts.final_answers import AUTO
 
 
 def sample_line(sample: Sample, note: Note) -> bytes:

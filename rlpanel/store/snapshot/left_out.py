@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.store.columns.run_table import DUPLICATE, OLDER, counts
+from rlpanel.store.columns.row_table import DUPLICATE, OLDER, counts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of steps that the sentence names.

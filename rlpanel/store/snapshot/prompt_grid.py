@@ -16,7 +16,7 @@ import pandas as pd
 
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.store.columns.related_rows import AGENT, EPISODE, TRAJECTORY
-from rlpanel.store.columns.run_table import counts
+from rlpanel.store.columns.row_table import counts
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.snapshot.snapshot import Snapshot

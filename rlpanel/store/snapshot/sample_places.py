@@ -13,7 +13,7 @@ from rlpanel.sources.readers.tail import line_hash
 from rlpanel.sources.records.record_types import Locator
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.related_rows import mix
-from rlpanel.store.columns.run_table import DEAD
+from rlpanel.store.columns.row_table import DEAD
 
 
 def _no_rows() -> dict[str, np.ndarray]:
@@ -41,7 +41,7 @@ class SamplePlaces:
     name : str
         Name of the run, followed by the split's name unless the split is training.
     state : ndarray of uint8
-        State of each row: counted, repeated, duplicate, older attempt or dead (see `run_table`).
+        State of each row: counted, repeated, duplicate, older attempt or dead (see `row_table`).
     files : tuple of str
         Paths relative to the run's folder, by file number.
     backlog_starts : mapping of int to int

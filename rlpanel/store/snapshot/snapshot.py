@@ -15,7 +15,7 @@ from rlpanel.number_text import size_text
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.sources.inference.inference import Inference
 from rlpanel.store.columns.related_rows import FurtherRows
-from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
+from rlpanel.store.columns.row_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import (
     SPLIT_COLUMN,

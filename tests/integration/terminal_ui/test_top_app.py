@@ -24,8 +24,8 @@ from rlpanel.runtime import default_runtime
 from rlpanel.terminal_ui.curve_view import CurveView
 from rlpanel.terminal_ui.findings_view import FindingsView
 from rlpanel.terminal_ui.help_screen import HelpScreen
+from rlpanel.terminal_ui.run_list_screen import RunListScreen
 from rlpanel.terminal_ui.run_screen import RunScreen
-from rlpanel.terminal_ui.runs_screen import RunsScreen
 from rlpanel.terminal_ui.sample_screen import SampleScreen
 from rlpanel.terminal_ui.samples_view import SamplesView
 from rlpanel.terminal_ui.top_app import TopApp
@@ -104,7 +104,7 @@ def test_the_list_opens_a_run_and_a_sample(root: Path) -> None:
         assert pilot.app.screen.query_one(TabbedContent).active == "conversation"
         assert "USER" in text_of(pilot, "#conversation-text")
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunListScreen))
 
     use(TopApp(str(root), pause=0.0), then)
 
@@ -119,7 +119,7 @@ def test_a_long_list_begins_with_the_newest_runs(tmp_path: Path) -> None:
         return runs(tmp_path, sort=sort, limit=limit, read=megabytes)
 
     async def then(pilot: Pilot[None]) -> None:
-        await pilot.app.push_screen(RunsScreen(read, lambda path, name: None, 3600.0, ((2, 16), (3, 16))))
+        await pilot.app.push_screen(RunListScreen(read, lambda path, name: None, 3600.0, ((2, 16), (3, 16))))
         table = pilot.app.screen.query_one(DataTable)
         await until(pilot, lambda: table.row_count == 3)
         assert limits == [2, 3]
@@ -206,7 +206,7 @@ def test_keys_are_explained_and_q_quits(root: Path) -> None:
         await pilot.press("question_mark")
         assert isinstance(pilot.app.screen, HelpScreen)
         await pilot.press("escape")
-        assert isinstance(pilot.app.screen, RunsScreen)
+        assert isinstance(pilot.app.screen, RunListScreen)
         await pilot.press("q")
         await until(pilot, lambda: not pilot.app.is_running)
 

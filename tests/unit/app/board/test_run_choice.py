@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.app.board.board import Board
-from rlpanel.app.board.overlay_runs import most_useful, newest_first
+from rlpanel.app.board.opened_runs import most_useful, newest_first
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.index.summary_store import SummaryStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.page.regions import SidePanel
+from rlpanel.app.page.page_regions import SidePanel
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.sidebar import run_list
 from rlpanel.panels.sidebar.run_list import RunList

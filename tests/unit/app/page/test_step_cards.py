@@ -9,7 +9,7 @@ from bokeh.document import Document
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.app.page.regions import StepCards
+from rlpanel.app.page.page_regions import StepCards
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap

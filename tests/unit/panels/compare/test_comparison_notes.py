@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpanel.board_url import BEST, NEWEST
-from rlpanel.panels.compare.runs_summary import comparison_notes, notes_html
+from rlpanel.panels.compare.comparison_summary import comparison_notes, notes_html
 from rlpanel.store.snapshot.alignment import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs, RunSide
 

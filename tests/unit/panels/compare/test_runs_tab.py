@@ -19,7 +19,7 @@ from rlpanel.analysis.run_comparison import (
 )
 from rlpanel.board_url import BEST
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.runs_summary import comparison_export, win_rate_html, win_rate_text
+from rlpanel.panels.compare.comparison_summary import comparison_export, win_rate_html, win_rate_text
 from rlpanel.panels.compare.runs_tab import difference_plot, lone_difference
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import rlpanel
 from rlpanel.recording.writer.live_file import LIMIT, LiveFile
-from rlpanel.sources.live.live_files import LiveFiles, has_live
+from rlpanel.sources.live.live_file_reader import LiveFileReader, has_live
 from tests.waiting import wait_until
 
 
 def ids(run: Path) -> list[str]:
-    return sorted(each.id for each in LiveFiles(run).read().rollouts)
+    return sorted(each.id for each in LiveFileReader(run).read().rollouts)
 
 
 def have_turns(run: Path, count: int) -> bool:
-    return all(each.turns == count for each in LiveFiles(run).read().rollouts)
+    return all(each.turns == count for each in LiveFileReader(run).read().rollouts)
 
 
 def test_begin_turn_and_end_are_read_back_and_close_cleans_up(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_begin_turn_and_end_are_read_back_and_close_cleans_up(tmp_path: Path) ->
         assert writer.turn("e1", tokens=5)
         assert writer.end("e2")
         wait_until(lambda: ids(tmp_path) == ["e1"])
-        state = LiveFiles(tmp_path).read()
+        state = LiveFileReader(tmp_path).read()
         (found,) = state.rollouts
         assert (found.step, found.agent, found.worker) == (7, "solver", "engine 2")
         assert (found.turns, found.tokens, found.phase, found.text) == (2, 25, "tool", "I look.")
@@ -53,7 +53,7 @@ def test_the_file_is_bounded_and_further_rollouts_are_counted(tmp_path: Path) ->
     live = LiveFile(tmp_path, 0, "", "s", most=100, pulse=0.05)
     for at in range(120):
         live.put({"begin": f"e{at}", "step": 1})
-    wait_until(lambda: LiveFiles(tmp_path).read().others == 20)
+    wait_until(lambda: LiveFileReader(tmp_path).read().others == 20)
     assert len(ids(tmp_path)) == 100
     for number in range(60):
         for at in range(100):
@@ -64,7 +64,7 @@ def test_the_file_is_bounded_and_further_rollouts_are_counted(tmp_path: Path) ->
     wait_until(lambda: "e0" not in ids(tmp_path))
     assert LIMIT * 0.9 < 60 * 100 * 160  # more was written than the file may hold
     assert (tmp_path / "in_flight" / "rank_0.live").stat().st_size <= LIMIT
-    assert LiveFiles(tmp_path).read().ended == {1: 1}
+    assert LiveFileReader(tmp_path).read().ended == {1: 1}
     assert live.dropped == 0
     live.close()
 
@@ -80,11 +80,11 @@ def test_a_process_that_is_killed_leaves_lost_rollouts(tmp_path: Path) -> None:
         [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         wait_until(lambda: ids(tmp_path) == ["e1"])
-        assert not LiveFiles(tmp_path).read().rollouts[0].lost
+        assert not LiveFileReader(tmp_path).read().rollouts[0].lost
         assert process.stdin is not None
         process.stdin.write(b".")
         process.stdin.close()
         process.wait()
-        (found,) = LiveFiles(tmp_path).read().rollouts
+        (found,) = LiveFileReader(tmp_path).read().rollouts
         assert found.lost == f"lost after 2 turns: the recorder's process {process.pid} has ended"
     assert found.seconds(time.time() + 1e6) == found.updated - found.started  # type: ignore[operator]

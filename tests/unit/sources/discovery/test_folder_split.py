@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rlpanel
-from rlpanel.app.board.overlay_runs import most_useful
+from rlpanel.app.board.opened_runs import most_useful
 from rlpanel.cli.commands import app
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.sources.discovery.file_names import names_evaluation

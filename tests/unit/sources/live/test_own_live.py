@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from rlpanel.sources.live.live_files import LiveFiles, has_live
+from rlpanel.sources.live.live_file_reader import LiveFileReader, has_live
 from rlpanel.sources.live.own_live import death, read_own
 
 HERE = {"rlpanel_live": 1, "pid": os.getpid(), "host": socket.gethostname(), "rank": 2}
@@ -24,21 +24,21 @@ def write(run: Path, *deltas: object, torn: str = "") -> Path:
 
 def test_a_torn_end_is_not_read_and_said(tmp_path: Path) -> None:
     write(tmp_path, HERE, {"begin": "e1", "time": 5.0}, torn='{"begin": "e2", "ti')
-    state = LiveFiles(tmp_path).read()
+    state = LiveFileReader(tmp_path).read()
     assert [(each.id, each.worker, each.lost) for each in state.rollouts] == [("e1", "rank 2", "")]
     assert state.remarks == ["rank_2.live ends in the middle of a line: its last 19 bytes are not read yet."]
 
 
 def test_bad_lines_are_counted(tmp_path: Path) -> None:
     write(tmp_path, HERE, [1], {"other": 1}, {"begin": 5}, {"begin": "e1"}, torn="{]\n")
-    state = LiveFiles(tmp_path).read()
+    state = LiveFileReader(tmp_path).read()
     assert [each.id for each in state.rollouts] == ["e1"]
     assert state.remarks == ["rank_2.live: 4 lines could not be read."]
 
 
 def test_a_file_without_a_header_says_so(tmp_path: Path) -> None:
     write(tmp_path, {"begin": "e1"})
-    (remark,) = LiveFiles(tmp_path).read().remarks
+    (remark,) = LiveFileReader(tmp_path).read().remarks
     assert remark == "rank_2.live has no header: whether its recorder lives is known by the file's time only."
 
 
@@ -62,7 +62,7 @@ def test_a_process_of_this_host_that_ended_is_dead_at_once() -> None:
 def test_ended_rollouts_are_counted_by_step(tmp_path: Path) -> None:
     deltas = [{"begin": name, "step": 4} for name in "abc"]
     write(tmp_path, HERE | {"ended": {"4": 5, "x": 1}}, *deltas, {"end": "a"}, {"end": "unknown"})
-    state = LiveFiles(tmp_path).read()
+    state = LiveFileReader(tmp_path).read()
     assert state.ended == {4: 6}
     assert [each.id for each in state.rollouts] == ["b", "c"]
 
@@ -74,4 +74,4 @@ def test_links_are_not_followed_and_a_run_without_files_has_none(tmp_path: Path)
     (outside / "x.live").write_text(json.dumps({"begin": "secret"}) + "\n")
     (run / "in_flight" / "rank_0.live").symlink_to(outside / "x.live")
     assert not has_live(run)
-    assert LiveFiles(run).read().rollouts == []
+    assert LiveFileReader(run).read().rollouts == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources.live.live_files import LiveFiles, has_live
+from rlpanel.sources.live.live_file_reader import LiveFileReader, has_live
 from rlpanel.sources.live.prime_live import SILENT
 
 DISPATCH = {
@@ -47,7 +47,7 @@ def write(path: Path, *deltas: object, torn: str = "", at: float = 200.0) -> Non
 
 
 def test_deltas_are_folded_and_only_new_bytes_are_read(live: Path, tmp_path: Path) -> None:
-    files = LiveFiles(tmp_path)
+    files = LiveFileReader(tmp_path)
     timing = {"boot": {"start": 101.0, "end": 102.0}, "agent": {"start": 103.0, "end": 0.0}}
     deltas = [first(set={"agent": {"name": "solver"}, "timing": timing}), turn("I look.", 30)]
     write(live / "t1.jsonl", *deltas, torn='{"trace"')
@@ -71,13 +71,13 @@ def test_deltas_are_folded_and_only_new_bytes_are_read(live: Path, tmp_path: Pat
 def test_pending_episodes_wait_in_the_queue(live: Path, tmp_path: Path) -> None:
     (live / "pending" / "e7.json").write_text(json.dumps(DISPATCH | {"id": "e7"}))
     (live / "pending" / "e8.json").write_text('{"id": "e8", "sta')
-    (found,) = LiveFiles(tmp_path).read(150.0).rollouts
+    (found,) = LiveFileReader(tmp_path).read(150.0).rollouts
     assert (found.id, found.phase, found.turns, found.seconds(150.0)) == ("e7", "queue", 0, 50.0)
     assert has_live(tmp_path)
 
 
 def test_bad_lines_are_counted_and_an_ended_episode_is_gone(live: Path, tmp_path: Path) -> None:
-    files = LiveFiles(tmp_path)
+    files = LiveFileReader(tmp_path)
     write(live / "t1.jsonl", first(), [1], {"nodes": [5]})
     assert files.read(210.0).remarks == ["2 lines of live files could not be read."]
     (live / "t1.jsonl").unlink()
@@ -87,7 +87,7 @@ def test_bad_lines_are_counted_and_an_ended_episode_is_gone(live: Path, tmp_path
 
 def test_a_folder_that_is_silent_has_lost_its_rollouts(live: Path, tmp_path: Path) -> None:
     write(live / "t1.jsonl", first(), turn("I look.", 3), at=1000.0)
-    (found,) = LiveFiles(tmp_path).read(1000.0 + SILENT + 5).rollouts
+    (found,) = LiveFileReader(tmp_path).read(1000.0 + SILENT + 5).rollouts
     assert found.lost == "lost after 1 turn: no live file changed for 605 s"
 
 

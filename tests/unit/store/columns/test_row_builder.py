@@ -14,7 +14,7 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.columns import row_builder
 from rlpanel.store.columns.row_builder import RowBuilder
-from rlpanel.store.columns.run_table import RunTable, counts
+from rlpanel.store.columns.row_table import RowTable, counts
 from tests.factories import append
 
 
@@ -70,7 +70,7 @@ def test_it_is_empty_after_it_gave(tmp_path: Path) -> None:
 
 
 def test_rows_that_wait_die_with_their_file(tmp_path: Path) -> None:
-    table = RunTable()
+    table = RowTable()
     table.files = ["a.jsonl", "b.jsonl"]
     first, second = chunks(tmp_path, {"reward": 1.0}, {"reward": 2.0})
     table.add_chunk(0, first, 1)

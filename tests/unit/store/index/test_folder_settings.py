@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rlpanel.store.index.folder_settings import MAX_SETTINGS, folder_settings
-from rlpanel.store.index.run_summary import RunSummary, parse_summary, summary_text
+from rlpanel.store.index.folder_settings import MAX_SETTINGS, run_settings
+from rlpanel.store.index.run_summary import parse_summary, summary_text
 from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import write_run
 from tests.unit.store.index.test_run_summary import read
@@ -36,8 +36,6 @@ def test_a_saved_summary_has_the_settings_of_files(tmp_path: Path) -> None:
 
 def test_many_settings_are_cut_and_those_of_the_run_json_stay(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({f"key{at}": at for at in range(2 * MAX_SETTINGS)}))
-    summaries = SummaryStore()
-    summaries.note(tmp_path, RunSummary(samples=1, config={"lr": 1e-6}), folder_settings(tmp_path, None))
-    found = summaries.of(tmp_path).config
+    found = run_settings({"lr": 1e-6}, tmp_path, None)
     assert len(found) == MAX_SETTINGS
     assert found["lr"] == 1e-6

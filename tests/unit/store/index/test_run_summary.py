@@ -15,8 +15,8 @@ from rlpanel.store.cache.run_cache import save_text
 from rlpanel.store.index.folder_settings import settings_of
 from rlpanel.store.index.last_lines import last_prompts, most_shared
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummary, summarize
-from rlpanel.store.index.summary_store import SummaryStore
+from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummary
+from rlpanel.store.index.summary_store import SummaryStore, summarize
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 
@@ -225,8 +225,13 @@ def test_the_configuration_is_that_of_the_run_json(tmp_path: Path) -> None:
         "x": "y" * 99,
     }
     (folder / "run.json").write_text(json.dumps(content))
-    summary = summarize(read(folder).snapshot, LATER)
-    assert summary.config == {"learning_rate": 3e-6, "use_vllm": True, "loss.type": "dapo"}
+    summary = read(folder).summaries.of(folder)
+    assert summary.config == {
+        "learning_rate": 3e-6,
+        "use_vllm": True,
+        "loss.type": "dapo",
+        "weights": "[1, 2]",
+    }
 
 
 def test_a_secret_of_the_run_json_is_in_no_summary() -> None:

@@ -35,7 +35,7 @@ LISTS: tuple[tuple[int | None, int], ...] = ((64, 16), (512, 64), (None, MAX_REA
 SHARE = 0.05
 
 
-class RunsScreen(Screen[None]):
+class RunListScreen(Screen[None]):
     """The runs; Enter opens one.
 
     Parameters
@@ -59,8 +59,8 @@ class RunsScreen(Screen[None]):
         ("q", "app.quit", "Quit"),
     ]
     DEFAULT_CSS = """
-    RunsScreen #where { height: auto; padding: 0 1; }
-    RunsScreen DataTable { height: 1fr; }
+    RunListScreen #where { height: auto; padding: 0 1; }
+    RunListScreen DataTable { height: 1fr; }
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`LiveFiles`: the live files beside a run's log, read again only where they changed."""
+"""`LiveFileReader`: the live files beside a run's log, read again only where they changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _listed(folder: str, ending: str) -> list[os.DirEntry[str]]:
         return []
 
 
-class LiveFiles:
+class LiveFileReader:
     """Follows the live files of one run.
 
     Parameters

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.analysis.text_features import words_of
-from rlpanel.texts.answers import EQUAL, UNCLEAR, AnswerRule, answer_of, match_of
+from rlpanel.texts.final_answers import EQUAL, UNCLEAR, AnswerRule, answer_of, match_of
 
 #: Words of a phrase, and of a sequence whose repetition is a loop.
 WORDS, _LOOP_WORDS = 3, 4

@@ -20,7 +20,7 @@ AT_ONCE, MAX_BYTES = 1024, 32 << 20
 LOOK_AGAIN = 15.0
 
 
-class RemoteFiles:
+class RemoteFetch:
     """Fetches what the next turns of a run's files will read.
 
     Parameters
@@ -38,7 +38,7 @@ class RemoteFiles:
         self._version, self._looked = -1, 0.0
 
     @classmethod
-    def of(cls, path: AnyPath, files: RunFiles, budget: int) -> RemoteFiles | None:
+    def of(cls, path: AnyPath, files: RunFiles, budget: int) -> RemoteFetch | None:
         """Return the fetcher of a run; None for a run on this machine."""
         return cls(path, files, budget) if is_remote(path) else None
 

@@ -19,7 +19,7 @@ from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.index.summary_store import SummaryStore
 
 
-class OverlayRuns:
+class OpenedRuns:
     """Keeps open the runs that the selection overlays or compares, and closes those no longer selected.
 
     Parameters

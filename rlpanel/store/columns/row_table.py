@@ -61,7 +61,7 @@ _TABLE_NUMBERS = frozenset({"reward", "advantage"})
 PENDING_ROWS = 32_768
 
 
-class RunTable:
+class RowTable:
     """Rows of a run with their states and step statistics.
 
     Parameters

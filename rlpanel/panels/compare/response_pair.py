@@ -34,7 +34,7 @@ from rlpanel.texts.shorten import one_line
 _DIFF, _TOKENS = "diff", "tokens"
 
 
-class PromptPair:
+class ResponsePair:
     """View of the two responses: choice of text diff or tokens, and buttons that open either sample.
 
     Parameters
