@@ -170,12 +170,12 @@ class Bisection:
         if self.state == "alone":
             target = self.links[-1]
             values: dict[str, object] = {"step": target.step, "change": target.text, "tests": self.tests}
-            names = ", ".join(each.name for each in self.also if each.role == "follows")
-            if names:
-                return Sentence(ALONE_WITH, values | {"names": names})
             everywhere = [each for each in self.also if each.role == "unknown" and each.step <= target.step]
-            names = ", ".join(f"{each.step}: {each.text}" for each in everywhere[:_MAX_NAMED])
-            return Sentence(ALONE_IN_ALL, values | {"names": names}) if names else Sentence(ALONE, values)
+            if everywhere:
+                names = ", ".join(f"{each.step}: {each.text}" for each in everywhere[:_MAX_NAMED])
+                return Sentence(ALONE_IN_ALL, values | {"names": names})
+            names = ", ".join(each.name for each in self.also if each.role == "follows")
+            return Sentence(ALONE_WITH, values | {"names": names}) if names else Sentence(ALONE, values)
         if self.state == "short":
             return Sentence(SHORT)
         values = {"number": self.number, "steps": self.steps}

@@ -37,6 +37,8 @@ _CAUSE = 40
 _MIN_STEPS = 4
 #: Most changes of the target, of which the first that is explained is the answer.
 _CANDIDATES = 3
+#: Progress at which the changes of the target are known.
+_BEGUN = 0.2
 #: Steps at which the change of a number may begin that is known to be bad at a step.
 _IN_QUESTION = 8
 
@@ -94,7 +96,7 @@ def bisect_run(
     if size < _MIN_STEPS:
         yield Bisection(target, bad, "short", steps=size)
         return
-    yield BisectProgress(0.05, STAGES[0])
+    yield BisectProgress(_BEGUN / 4, STAGES[0])
     streams = list(streams_of(context))
     goal = _goal(context, streams, target)
     wanted = _bad_step(findings, target) if bad is None else bad
@@ -103,11 +105,15 @@ def bisect_run(
         yield _no_change(context, goal, target, wanted)
         return
     alone: Bisection | None = None
-    for found in candidates:  # what nothing explains may be chance, or dated too early
-        answer = None
-        for answer in _chain_to(found, index, view, context, streams, target):
+    texts, since = RunTexts(), -1
+    for number, found in enumerate(candidates):  # what nothing explains may be chance, or dated too early
+        if found.at < since:  # texts know what is new in a step only by the steps that were read before it
+            texts = RunTexts()
+        answer, since = None, found.at
+        for answer in _chain_to(found, index, view, context, streams, target, texts):
             if isinstance(answer, BisectProgress):
-                yield answer
+                done = _BEGUN + (1 - _BEGUN) * (number + answer.done) / len(candidates)
+                yield replace(answer, done=done)
         assert isinstance(answer, Bisection)
         answer = replace(answer, bad=int(context.steps[found.at]) if wanted is None else wanted)
         if answer.state == "chain":
@@ -125,21 +131,24 @@ def _chain_to(
     context: RuleContext,
     numbers: Sequence[Stream],
     target: str,
+    texts: RunTexts,
 ) -> Iterator[BisectProgress | Bisection]:
-    """Yield the progress, and at last the chain of changes that leads to a change of the target."""
+    """Yield the progress, and at last the chain of changes that leads to a change of the target.
+
+    Texts are read of the steps that were not read before.
+    """
     streams, size = list(numbers), len(context.steps)
     stop = min(size, found.at + _AHEAD)
     first = max(0, found.at - _HISTORY)
-    yield BisectProgress(0.25, STAGES[1])
+    yield BisectProgress(0.0, STAGES[1])
     if index is not None:
-        texts = RunTexts()
         texts.read(index, view.snapshot, context.steps[first:stop])
         context = replace(context, texts=texts)
         streams += [each for each in texts_streams(context) if not each.fades]
         streams += phrase_streams(texts, context.steps, first, stop)
-    yield BisectProgress(0.5, STAGES[2])
+    yield BisectProgress(0.4, STAGES[2])
     streams += slices(context, first, stop, target)
-    yield BisectProgress(0.75, STAGES[3])
+    yield BisectProgress(0.7, STAGES[3])
     inside = (context.row_steps >= first) & (context.row_steps < stop)
     parts = curve_parts(view, target, context.rows[inside])
     y = np.full(int(inside.sum()), np.nan)

@@ -229,7 +229,7 @@ class ChainOrder:
                 continue
             named.add(key)
             share = self._share[id(each)]
-            if share.is_clear or share.share >= _EXPLAINS:
+            if share.is_clear or (share.by == "mix" and share.share >= _EXPLAINS):
                 role = "follows"
             elif np.isnan(share.share) or share.by == "slope":
                 role = "unknown"

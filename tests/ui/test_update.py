@@ -7,9 +7,11 @@ import os
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
+import rlpanel
 from rlpanel.app.demo import write_recording
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
@@ -104,6 +106,33 @@ def test_the_constants_of_a_loss_are_in_the_address(board: BoardPage) -> None:
     page.reload()
     expect(page.locator(".rl-update-beta")).to_contain_text("0.0020")
     expect(page.locator(".rl-update-losses .chosen")).to_contain_text("CISPO")
+
+
+def test_the_table_of_losses_is_a_file_with_its_constants_and_the_same_in_python(
+    board: BoardPage, root: Path
+) -> None:
+    board.go(run="tools", page="update", step=22, loss="cispo beta=0.02 epsilon_high=0.1")
+    page = board.page
+    chosen = page.locator(".rl-update-losses .chosen")
+    expect(chosen).to_contain_text("CISPO")
+    board.settled()
+    head = page.locator(".rl-update-losses-head")
+    head.locator("summary").click()
+    with page.expect_download() as taken:
+        head.locator(".list button").filter(has_text=re.compile("^CSV$")).click()
+    assert taken.value.suggested_filename == "tools-losses-22.csv"
+    exported = pd.read_csv(taken.value.path()).set_index("algorithm").loc["cispo"]
+    with rlpanel.open_run(root / "tools", follow=False) as run:
+        found = run.what_if("cispo", beta=0.02, epsilon_high=0.1, step=22).frame()
+        usual = run.what_if("cispo", step=22).frame()
+    ours = found[found.algorithm == "cispo"].iloc[0]
+    assert f"{ours.effective:.2f}" in chosen.inner_text()
+    assert "ε_high = 0.1" in exported.formula
+    assert "β = 0.02" in exported.formula
+    for name in ("effective", "weighted", "std", "gained", "lost", "correlation"):
+        assert exported[name] == pytest.approx(ours[name]), name
+    assert ours.effective != usual[usual.algorithm == "cispo"].iloc[0].effective
+    assert exported.approximated == "; ".join(ours.approximated)
 
 
 def test_names_of_a_log_stay_text(board: BoardPage) -> None:

@@ -381,12 +381,14 @@ class UpdatePage(Viewer):
             listed = []
             for each in outcomes:
                 numbers = {
-                    key: value for key, value in vars(each).items() if key not in ("algorithm", "mass")
+                    key: "; ".join(value) if key == "approximated" else value
+                    for key, value in vars(each).items()
+                    if key not in ("algorithm", "mass")
                 }
                 mass = {f"mass {name}": share for name, share in (each.mass or {}).items()}
                 named = {"algorithm": each.algorithm.name, "title": each.algorithm.title}
                 listed.append(named | numbers | mass | {"formula": each.algorithm.formula})
-            return pd.DataFrame(listed).astype({"approximated": str})
+            return pd.DataFrame(listed)
 
         name = f"{file_name(self.context.selection.run)}-losses-{study.step}"
         return CardExport(name, tr("What if: other losses"), "", rows)

@@ -32,7 +32,7 @@ HeldOut = Annotated[
         shown_default="valid_reward, else match", complete="sample_columns",
     ),
 ]  # fmt: skip
-_REMARKS = TableColumn("remarks", "texts", "What is approximated or missing, and what to log.")
+REMARKS = TableColumn("remarks", "texts", "What is approximated or missing, and what to log.")
 
 
 @question(
@@ -64,7 +64,7 @@ _REMARKS = TableColumn("remarks", "texts", "What is approximated or missing, and
         TableColumn("alone", "integer", "Groups of a single sample, which have no deviation."),
         TableColumn("equal", "integer", "Groups of several samples whose rewards are equal."),
         TableColumn("exact", "number", "Share of the samples whose reward is the weighted sum of its parts."),
-        _REMARKS,
+        REMARKS,
     ),
     relation=("step", "part", "mean", "weight", "source", "contribution", "share", "samples", "missing"),
     relation_options={"by": "step"},
@@ -159,7 +159,7 @@ def reward_parts(run: RunData, *, steps: Steps = None, by: By = "run") -> Table:
         TableColumn("unscored", "integer", "Samples that were read but have no held-out score."),
         TableColumn("tried", "integer", "Features that were tested."),
         TableColumn("least_z", "number", "Least z of a named feature, corrected for the number of tests."),
-        _REMARKS,
+        REMARKS,
     ),
     has_relation=False,  # it reads the lines of the run
     example="rlpanel reward-pays runs/exp1 --steps 40..60",

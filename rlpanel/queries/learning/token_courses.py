@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from rlpanel.queries.learning.rewards import Steps, rows_of
+from rlpanel.queries.learning.rewards import REMARKS, Steps, rows_of
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset, Option, steps_of
 from rlpanel.queries.run_data import RunData
@@ -13,6 +13,8 @@ from rlpanel.queries.table import LOGGED, RUN, SPLIT, STEP, Table, TableColumn, 
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from rlpanel.analysis.followed_tokens import TokenCourses
 
 Chosen = Annotated[
     Sequence[str] | None,
@@ -78,6 +80,7 @@ _READ = (
         *_READ,
         TableColumn("unequal", "integer", "Samples whose arrays differ in length from their tokens."),
         TableColumn("missing", "texts", "Measures that the run does not log."),
+        REMARKS,
     ),
     has_relation=False,  # it reads the lines of the run
     example='rlpanel token-trend runs/exp1 "Wait" "<|im_end|>" --by step',
@@ -163,6 +166,7 @@ def token_trend(
         "without": found.without,
         "unequal": found.unequal,
         "missing": [] if counts else [name for name in MEASURES if name not in found.measures],
+        "remarks": _remarks(found),
     }
     return token_trend.table(page(values, offset, limit), total=len(values), offset=offset, about=about)
 
@@ -251,6 +255,19 @@ def changed_tokens(
         "without": found.without,
     }
     return changed_tokens.table(values, total=len(found.shifts), offset=offset, about=about)
+
+
+def _remarks(found: TokenCourses) -> list[str]:
+    """Return sentences on tokens that occur nowhere, and on samples without tokens."""
+    having = int(found.of_samples.sum())
+    if not having:
+        return [f"none of {found.read:,} samples has tokens: log response_tokens"] if found.read else []
+    return [
+        f"{choice.name} occurs in none of {having:,} responses as a token of its own: "
+        "`rlpanel search` finds text that several tokens hold"
+        for choice, spellings in zip(found.choices, found.spellings, strict=True)
+        if not spellings
+    ]
 
 
 def _places(run: RunData, rows: np.ndarray, by: str) -> Sequence[object]:

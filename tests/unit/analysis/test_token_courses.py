@@ -132,6 +132,50 @@ def test_what_is_not_logged_is_null_and_said(tmp_path: Path) -> None:
     assert table.about["without"] == 1
 
 
+def test_a_token_that_occurs_nowhere_is_said(tmp_path: Path) -> None:
+    rows = lines(mask=False)
+    with run_of(tmp_path / "run", rows) as run:
+        [remark] = token_trend(run.data, ["nosuch", "Wait"]).about["remarks"]
+        assert remark.startswith(f"nosuch occurs in none of {len(rows)} responses")
+    for row in rows:
+        row["response_tokens"] = None
+    with run_of(tmp_path / "without", rows) as run:
+        table = token_trend(run.data, ["nosuch"])
+    assert not table.rows
+    assert table.about["remarks"] == [f"none of {len(rows)} samples has tokens: log response_tokens"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"meta": {"response_tokens": ["x"], "loss_mask": [0]}},
+        {"messages": [{"role": "user", "content": '"],"response_tokens": ["x"'}, {"a": [1, ["]"]]}]},
+        {
+            "note": "ends with a backslash \\",
+            "stops": ["]", '"],"'],
+            "none": None,
+            "empty": [],
+            "odd": [1, "a"],
+        },
+        {"loss_mask": [0, 1, 1]},
+    ],
+)
+def test_other_values_of_a_line_do_not_hide_its_tokens(tmp_path: Path, more: dict[str, Any]) -> None:
+    tokens, row = ["a", "]", "b"], {"step": 1, "prompt": "p", "response": 'r \\"', "reward": 1.0}
+    trained = [token for token, kept in zip(tokens, more.get("loss_mask", [1] * 3), strict=True) if kept]
+    folder = tmp_path / "run"
+    folder.mkdir()
+    ordered = ({**more, **row, "response_tokens": tokens}, {**row, "response_tokens": tokens, **more})
+    text = "".join(json.dumps(each) + "\n" for each in ordered)
+    (folder / "rollout_data_rank_0.jsonl").write_text(text)
+    with rlpanel.open_run(folder, follow=False) as run:
+        found = token_trend(run.data, ["a", "x", "]"], counts=True)
+    assert {row["token"]: row["count"] for row in found.rows} == {
+        name: 2 * trained.count(name) for name in ("a", "x", "]")
+    }
+    assert found.rows[0]["tokens"] == 2 * len(trained)
+
+
 def test_a_wrong_or_slow_expression_is_an_error(tmp_path: Path) -> None:
     rows = lines(mask=False)[:2]
     rows[0]["response_tokens"] = ["a" * 40_000]

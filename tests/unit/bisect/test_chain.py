@@ -8,6 +8,7 @@ import pytest
 
 from rlpanel.bisect.bisection import Bisection
 from rlpanel.bisect.chain import BisectProgress, bisect_run
+from rlpanel.bisect.chain_words import STAGES
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.store.index.run_index import RunIndex
@@ -85,6 +86,33 @@ def test_progress_comes_before_the_answer(errors: Drawn) -> None:
     assert len(done) == len(steps) >= 3
     assert done == sorted(done)
     assert isinstance(last, Bisection)
+
+
+def test_progress_goes_on_with_each_change_that_is_tried(tmp_path: Path) -> None:
+    """The reward falls twice, and nothing explains it: the fall nearer to the bad step is tried, too."""
+    (tmp_path / "run").mkdir()
+    lines = [
+        line(step=step, index=at, group=f"{step}-{at // 4}", reward=(step * 7 + at * 3) % 5 / 5 - falls / 2)
+        for step in range(48)
+        for falls in [(step >= 30) + (step >= 36)]
+        for at in range(16)
+    ]
+    (tmp_path / "run" / "rollout_data_rank_0.jsonl").write_bytes(b"".join(lines))
+    index = open_folder(tmp_path / "run")
+    *steps, last = bisect_run(index, index.view, "reward", 37, now=index.view.snapshot.newest_line + 2)
+    assert isinstance(last, Bisection)
+    assert last.state == "alone"
+    pulses = [each for each in steps if isinstance(each, BisectProgress)]
+    done = [each.done for each in pulses]
+    assert done == sorted(set(done))
+    assert sum(each.text == STAGES[1] for each in pulses) == 2
+
+
+def test_what_changed_in_all_samples_is_named_though_nothing_carries_the_fall(tmp_path: Path) -> None:
+    made = ChainRun(KINDS["entropy_collapses"], [2, *b"entropy_collapses"])
+    found = bisected(open_folder(made.write(tmp_path / "run")), bad=made.third + 4)
+    assert found.state == "alone"
+    assert "only the time speaks for them: 35: entropy" in found.sentence.text
 
 
 def test_the_bad_step_is_the_onset_of_a_finding_on_the_number(errors: Drawn) -> None:
