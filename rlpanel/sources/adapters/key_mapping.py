@@ -17,7 +17,14 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
-from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns, values_of
+from rlpanel.sources.adapters.parallel_columns import (
+    PLUS,
+    columns_of,
+    says_better,
+    stands_for_columns,
+    values_of,
+    wins_of,
+)
 from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
@@ -155,9 +162,28 @@ class MappedAdapter:
         inside = {key: value_at(document, key) for _, key in self.keys if key not in document}
         found = {**document, **{key: value for key, value in inside.items() if value is not None}}
         values = {key: to_python(value) for key, value in found.items()}
+        values |= self._of_columns(values)
         response, rewards = self._responses(values)
         lists = {f"reward {at}": each for at, each in enumerate(rewards) if is_list(each)}
         yield from split_group(values, count_samples({"response": response} | lists, len(values)))
+
+    def _of_columns(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the names of the columns that are samples, and 1 or 0 for each from a verdict on all."""
+        mapped = dict(self.keys)
+        key = mapped.get("response") or mapped.get("messages", "")
+        systems = value_at(values, key.removesuffix(".*")) if key.endswith(".*") else None
+        if isinstance(systems, dict):
+            return {"column": list(systems)} | values
+        if not stands_for_columns(key):
+            return {}
+        names = columns_of(key, values)
+        found = self._wins(values, names)
+        return found if key.endswith("*") or "column" in values else found | {"column": names}
+
+    def _wins(self, values: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+        key = dict(self.keys).get("reward", "reward")
+        wins = wins_of(values.get(key), names, values) if says_better(key) else None
+        return {} if wins is None else {key: wins}
 
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample; LineError if lists that are fields differ in length."""
@@ -256,6 +282,8 @@ def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
         if key not in document and stands_for_columns(key):
             return values_of(key, document, default)
         return document.get(key, default)
+    if PLUS in key and stands_for_columns(key):
+        return values_of(key, document, default)
     return _value_in(document, key.split("."), default)
 
 

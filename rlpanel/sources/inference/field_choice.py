@@ -8,9 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
+from rlpanel.sources.adapters.parallel_columns import (
+    columns_of,
+    says_better,
+    stands_for_columns,
+    wins_of,
+)
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name, read_name
 from rlpanel.sources.inference.column_values import (
@@ -45,6 +52,8 @@ _BY_CONTENT = {"messages": 0.7, "response": 0.6, "reward": 0.52}
 _UNLIKELY = 0.4
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
+#: A column of a table without names.
+_UNNAMED = re.compile(r"column_\d+")
 #: Longest prompt that is a group's name.
 _GROUP_CHARS = 128
 #: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
@@ -82,6 +91,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
     ) -> None:
         super().__init__(columns, mapped, path, around)
         self._whole = whole_texts(columns)
+        self._compares: set[str] = set()
         by_meaning: dict[str, list[KeyValues]] = {}
         unnamed: list[KeyValues] = []
         for column in columns:
@@ -92,6 +102,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
                 unnamed.append(column)
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
+                continue
+            if meaning == "reward" and self._take_winner():
                 continue
             if meaning == "ground_truth":
                 self._give_up_unsure_response()
@@ -106,6 +118,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
                 self._take([candidate for candidate in found if candidate is not None])
             elif meaning in _BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
+        self._guess_by_position()
         self._take_group_as_prompt()
         self._group_by_prompt()
         self._doubt_shared_reward()
@@ -122,6 +135,25 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             and content.share(content.is_text, column.values) == 1.0
         ]
         return max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+
+    def _guess_by_position(self) -> None:
+        """Propose the two columns of texts of a table without names, and its only verdict; see `cells`."""
+        if not {"prompt", "response", "messages"}.isdisjoint(self.taken):
+            return
+        columns = [column for column in self._columns.values() if _UNNAMED.fullmatch(column.key)]
+        texts = [column for column in columns if not are_short(column.values)]
+        texts = [column for column in texts if content.share(content.is_text, column.values) == 1.0]
+        verdicts = [
+            column
+            for column in columns
+            if is_like_reward(column) and content.share(content.is_reward, column.values) == 1.0
+        ]
+        names = dict(zip(("prompt", "response"), texts, strict=False)) if len(texts) == 2 else {}
+        names |= {"response": texts[0]} if len(texts) == 1 else {}
+        names |= {"reward": verdicts[0]} if len(verdicts) == 1 and names else {}
+        for meaning, column in names.items():
+            guess = Guess(meaning, column.key, _BY_PROMPT, "the table has no names")
+            self.taken[meaning] = FieldCandidate(guess, NONE)
 
     def _take_group_as_prompt(self) -> None:
         """Let the group's name be the prompt, too, if it is a text of several words and no key holds one."""
@@ -184,7 +216,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
 
     def _is_free(self, meaning: str, key: str) -> bool:
         """Return True if no field has taken the key, or an object around it."""
-        if meaning == "response" and key in self._whole:
+        if (meaning == "response" and key in self._whole) or (meaning == "reward" and key in self._compares):
             return False
         taken = [candidate.guess.key for candidate in self.taken.values()]
         return not any(key == other or key.startswith(f"{other}.") for other in taken)
@@ -249,6 +281,28 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         guess = Guess(meaning, found[0].key, _BY_CONTENT[meaning], reason)
         group = 0 if meaning == "response" else 3  # a list with a reward for each item holds nothing else
         self.taken[meaning] = FieldCandidate(guess, NameMatch(guess.confidence, group, 0, ""))
+
+    def _take_winner(self) -> bool:
+        """Let a verdict that names the better of a record's columns be the reward; return whether it is."""
+        answer = self.taken.get("response") or self.taken.get("messages")
+        if answer is None or not stands_for_columns(answer.guess.key):
+            return False
+        names = columns_of(answer.guess.key, self._columns)
+        for column in self._columns.values():
+            if not says_better(column.key) or not self._is_free("reward", column.key):
+                continue
+            beside = [each for each in self._columns.values() if len(each.values) == len(column.values)]
+            records = [{each.key: each.values[at] for each in beside} for at in range(len(column.values))]
+            wins = [wins_of(*each) for each in zip(column.values, repeat(names), records, strict=False)]
+            if sum(each is not None for each in wins) >= _MIN_FIT * len(wins):
+                reason = "it names the better response, which has 1, the others 0"
+                guess = Guess("reward", column.key, GRADES[1], reason)
+                self.taken["reward"] = FieldCandidate(guess, NameMatch(GRADES[1], 1, 0, ""))
+                return True
+            if all(isinstance(value, (int, float)) for value in column.values):
+                self.doubts.append(f"{column.key} compares the responses; it is not read as their reward")
+                self._compares.add(column.key)
+        return False
 
     def _has_rewards(self, column: KeyValues) -> bool:
         """Return True for lists of several texts, if a key with a reward's name has a number for each."""

@@ -45,7 +45,8 @@ class FieldConflicts(KnownFields):
         if meaning == "response":
             if self._is_column_of_steps(column):
                 return False
-            return match.group < UNSURE or "." not in column.key  # `doc.answer` is part of the task
+            # `doc.answer` is part of the task.
+            return match.group < UNSURE or "." not in column.key or column.key.endswith(".*")
         if meaning == "reward":
             if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
                 self.doubts.append(

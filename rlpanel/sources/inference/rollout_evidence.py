@@ -5,22 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import plain_name
 from rlpanel.sources.inference.column_values import is_beside, item_count, key_says_model
 from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
+from rlpanel.sources.inference.model_names import names_model
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
 _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
-#: Names of files that are called like a model that wrote them.
-_NAMED_MODEL = re.compile(
-    r"(?:gpt-?\d[a-z]?|gpt-?j|davinci|claude|gemini|gemma|palm|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
-    r"|chatgpt|chatglm|glm-?\d|baichuan|internlm|phi-?\d|mpt|bloom|codegen|starcoder|wizard|flan|t5|opt|olmo|yi|cohere"
-    r"|command-r|redpajama|pythia|o[134]-(?:mini|preview))(?![a-z])|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"
-)
 #: Fewest responses to a prompt that only a policy's samples are.
 _SEVERAL = 4
 
@@ -67,11 +63,13 @@ class RolloutEvidence(KnownFields):
                 return True
             return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
         is_named = _NAMED_SAMPLES.search(self._name) is not None
-        is_of_model = _NAMED_MODEL.search(self._name) is not None
+        is_of_model = names_model(self._name)
         is_judged = "ground_truth" in self.taken and (
             key_says_model(answer.guess.key)
             or (prompt is not None and any(map(key_says_model, self._columns)))
         )
+        if prompt is not None and group < 2 and self._are_answers_of_models(answer.guess.key):
+            return True
         is_several = any(column.records > 1 for column in self._columns.values())
         is_named_so = is_of_model or self._is_model_named()
         if group == 0 and ((self._is_choice() and is_several) or (prompt is not None and is_named_so)):
@@ -100,6 +98,16 @@ class RolloutEvidence(KnownFields):
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
 
+    def _are_answers_of_models(self, key: str) -> bool:
+        """Return True for columns that are called like models, or that a record names models for."""
+        if not stands_for_columns(key) or key.endswith("*"):
+            return False
+        models = [names_model(name) for name in columns_of(key, self._columns)]
+        return all(models) or any(
+            plain_name(each).startswith("model") and all(isinstance(value, str) and names_model(value) for value in column.values)
+            for each, column in self._columns.items()
+        )
+
     def _repeats_answer(self, key: str) -> bool:
         """Return True if a key of a response holds the last message of a conversation again."""
         talks = self._columns[key].values if key in self._columns else []
@@ -115,7 +123,7 @@ class RolloutEvidence(KnownFields):
     def _is_text_of_model(self, key: str) -> bool:
         """Return True for a text beside the id of its question, in a file that is called like a model."""
         beside = {plain_name(each) for each in self._columns}
-        is_named = _NAMED_MODEL.search(self._name) is not None
+        is_named = names_model(self._name)
         return is_named and plain_name(key) == "text" and "question_id" in beside
 
     def _has_verdict(self) -> bool:
@@ -153,6 +161,6 @@ def says_samples(name: str) -> bool:
 
 def says_model(path: str, keys: Collection[str]) -> bool:
     """Return True if a file is called like a model, or most of several keys are."""
-    named = sum(_NAMED_MODEL.search(key.lower()) is not None for key in keys)
-    is_file = _NAMED_MODEL.search(path.rpartition("/")[2].lower()) is not None
+    named = sum(names_model(key) for key in keys)
+    is_file = names_model(path.rpartition("/")[2])
     return is_file or (len(keys) > 1 and 2 * named >= len(keys))
