@@ -9,6 +9,7 @@ samples share.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,15 @@ from rlpanel.sources.adapters.parallel_columns import (
     wins_of,
 )
 from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
+from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
+from rlpanel.sources.spans.call_tree import arrange_calls
 
 _TEXTS = ("prompt", "response", "messages")
 _ABSENT = object()
@@ -39,6 +44,8 @@ _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\
 _MIN_COLUMNS = 2
 #: The part of a path that leads to objects.
 _STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
+#: Beginnings of keys that a document gets by being arranged: texts by id, calls, two lists of messages.
+_ARRANGED = ((PREFIX, arrange_by_id), (CALLS_PREFIX, arrange_calls), (TALK, arrange_talk))
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
 
@@ -92,11 +99,10 @@ class MappedAdapter:
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 
     def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a document whose columns are lists, and whose texts by id are records."""
+        """Return a document whose columns are lists, with what the keys want to be arranged."""
         document = listed_columns(document)
-        if any(key.startswith(PREFIX) for _, key in self.keys):
-            return arrange_by_id(document) or document
-        return document
+        wanted = [arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)]
+        return next(filter(None, (arrange(document) for arrange in wanted)), document)
 
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         """Return the mapped names and keys that no record has."""
@@ -214,7 +220,7 @@ class MappedAdapter:
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
-                yield name, value
+                yield name, _response_text(value) if name == "response" else value
         several = [key for key in mapped.values() if stands_for_columns(key)]
         left_out = {name for key in several for name in columns_of(key, document)}
         for key, value in document.items():
@@ -301,6 +307,14 @@ def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
         else:
             return default
     return value
+
+
+def _response_text(value: Any) -> Any:
+    """Return a response as it is, but objects that are no messages, such as a plan, as JSON."""
+    if isinstance(value, str) or not (is_list(value) or hasattr(value, "keys")):
+        return value
+    plain = to_python(value)
+    return plain if is_messages(plain) else json.dumps(plain, ensure_ascii=False)
 
 
 def create_mapping(keys: Mapping[str, Any]) -> MappedAdapter:

@@ -24,7 +24,7 @@ ALIASES = {
         messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
         conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
         history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
-        chat, chat_history (LangChain), trace, turns, rollout;
+        chat, chat_history (LangChain), trace, turns, rollout, talk;
         steps (ATIF), events, interactions, transitions (gym), choices.0.turns (MT-bench)""",
     "prompt": """
         prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;

@@ -28,6 +28,7 @@ from rlpanel.sources.inference.column_values import (
     is_extracted,
     is_like_messages,
     is_like_reward,
+    is_plan,
     is_transcript,
     item_count,
     key_says_model,
@@ -39,6 +40,7 @@ from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
 from rlpanel.sources.inference.known_fields import NONE, UNSURE, FieldCandidate
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
+from rlpanel.sources.spans.call_tree import CALLS, OF_CALLS
 
 #: Least share of a key's values that fit a field.
 _MIN_FIT = 0.7
@@ -92,6 +94,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         super().__init__(columns, mapped, path, around)
         self._whole = whole_texts(columns)
         self._compares: set[str] = set()
+        self._take_calls()
         by_meaning: dict[str, list[KeyValues]] = {}
         unnamed: list[KeyValues] = []
         for column in columns:
@@ -111,6 +114,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             named = [
                 *by_meaning.get(meaning, ()),
                 *(by_meaning.get("messages", ()) if meaning in ("prompt", "response") else ()),
+                *(filter(is_plan, columns) if meaning == "response" else ()),
             ]
             free = [column for column in named if self._is_free(meaning, column.key)]
             found = [self._candidate(meaning, column, test) for column in free]
@@ -135,6 +139,14 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             and content.share(content.is_text, column.values) == 1.0
         ]
         return max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+
+    def _take_calls(self) -> None:
+        """Take the prompt and the response of a trace's calls, see `call_tree`."""
+        for meaning in ("prompt", "response"):
+            column = self._columns.get(f"{CALLS}.{meaning}")
+            if column is not None and meaning not in self._named:
+                guess = Guess(meaning, column.key, GRADES[1], "the outermost of the trace's calls has it")
+                self.taken[meaning] = FieldCandidate(guess, NameMatch(GRADES[1], 0, 0, ""))
 
     def _guess_by_position(self) -> None:
         """Propose the two columns of texts of a table without names, and its only verdict; see `cells`."""
@@ -199,6 +211,9 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
 
     def equal_keys(self) -> tuple[str, ...]:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
+        if self._may_be_turns():
+            key = self.taken["response"].guess.key
+            return f"{key} as samples", f"{key} as the turns of one sample"
         for meaning in ("response", "reward"):
             candidate = self.taken.get(meaning)
             beside = meaning == "response" and "messages" in self.taken
@@ -214,11 +229,26 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
                 return guess.key, *different
         return ()
 
+    def _may_be_turns(self) -> bool:
+        """Return True if a record has several prompts, as many responses, and one reward for all of them."""
+        asked, answer, reward = (
+            self._columns.get(self.taken[meaning].guess.key) if meaning in self.taken else None
+            for meaning in ("prompt", "response", "reward")
+        )
+        if asked is None or answer is None or reward is None or "response" in self._named:
+            return False
+        counts = [*map(item_count, answer.values)]
+        are_lists = all(isinstance(value, list) for value in (*asked.values, *answer.values))
+        is_one = not any(isinstance(value, list) for value in reward.values)
+        return are_lists and is_one and max(counts) > 1 and counts == [*map(item_count, asked.values)]
+
     def _is_free(self, meaning: str, key: str) -> bool:
         """Return True if no field has taken the key, or an object around it."""
         if (meaning == "response" and key in self._whole) or (meaning == "reward" and key in self._compares):
             return False
         taken = [candidate.guess.key for candidate in self.taken.values()]
+        if f"{CALLS}.response" in taken and key.startswith(OF_CALLS):
+            return False
         return not any(key == other or key.startswith(f"{other}.") for other in taken)
 
     def _give_up_unsure_response(self) -> None:
@@ -331,6 +361,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         match = self._names[column.key].get(meaning, NONE)
         if meaning == "response" and not match.confidence and is_transcript(column):
             match = read_name("messages", column.key)._replace(group=2)
+        if meaning == "response" and not match.confidence and is_plan(column):
+            match = NameMatch(GRADES[2], 2, 0, "")
         if meaning == "prompt" and not match.confidence and is_like_messages(column):
             match = read_name("messages", column.key)  # a conversation without an answer
         if not match.confidence or self._is_beside_messages(meaning, match):
@@ -345,6 +377,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             fits = content.is_action
         elif meaning == "response" and _CALLS.search(plain_name(column.key)):
             fits = content.is_answer
+        elif meaning == "response" and is_plan(column):
+            fits, what = bool, "lists of objects"
         fit = content.share(fits, written_values(values) if meaning == "response" else values)
         if fit < _MIN_FIT or not self._suits(meaning, column, match):
             return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, SAMPLING, NameMatch, plain_name
-from rlpanel.sources.inference.column_values import is_or_ends, item_count
+from rlpanel.sources.inference.column_values import is_or_ends, is_plan, item_count
 from rlpanel.sources.inference.episode_steps import answers_in
 from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, fields_of_keys
@@ -98,7 +98,9 @@ class KnownFields:
         """Return True if a record holds several responses."""
         answer = self.taken.get("response") or self.taken.get("messages")
         column = self._columns.get(answer.guess.key) if answer is not None else None
-        return column is not None and any(item_count(value) > 1 for value in column.values)
+        if column is None or is_plan(column):
+            return False
+        return any(item_count(value) > 1 for value in column.values)
 
     def _has_ground_truth(self) -> bool:
         """Return True if a key has the name of a ground truth, whatever field takes it."""

@@ -12,6 +12,7 @@ from rlpanel.sources.inference.column_values import is_beside, item_count, key_s
 from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 from rlpanel.sources.inference.model_names import names_model
+from rlpanel.sources.spans.call_tree import CALLS
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
@@ -29,6 +30,8 @@ class RolloutEvidence(KnownFields):
         if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
             return True  # the user says so
         answer = self.taken.get("response") or self.taken.get("messages")
+        if answer is not None and answer.guess.key.startswith(f"{CALLS}."):
+            return True  # a model was called
         if answer is None or answer.guess.confidence < MIN_CONFIDENCE or self._are_spans():
             return False
         if "prompt" not in self.taken and any(doubt.endswith(UNEQUAL) for doubt in self.doubts):
