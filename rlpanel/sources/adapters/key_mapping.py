@@ -87,7 +87,7 @@ class MappedAdapter:
         if self._step(document, path) is None:
             raise LineError(f"no {mapped.get('step', 'step')!r}, and the file's name contains no step")
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
-        if not self._texts(document):
+        if not self._texts(document) and not self._is_rewarded(document):
             raise LineError(f"neither {wanted[0]!r} nor {wanted[1]!r}, which the mapping requires")
         samples: Iterable[Mapping[str, Any]]
         if any(_prefix_of(key) for _, key in self.keys):
@@ -117,6 +117,13 @@ class MappedAdapter:
         mapped = dict(self.keys)
         values = (value_at(document, mapped.get(name, name)) for name in _TEXTS)
         return [value for value in values if value is not None]
+
+    def _is_rewarded(self, document: Mapping[str, Any]) -> bool:
+        """Return True for a sample whose text is null, but not its reward: the mean must count it."""
+        mapped = dict(self.keys)
+        answered = mapped.get("response", mapped.get("messages", "response"))
+        has_key = value_at(document, answered.rpartition(".")[0] or answered, _ABSENT) is not _ABSENT
+        return has_key and "reward" in mapped and value_at(document, mapped["reward"]) is not None
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
         """Return True if the step, the response or each text is a list with one item per sample.

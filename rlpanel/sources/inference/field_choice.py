@@ -6,7 +6,7 @@ A ground truth is not taken for the response while another key can be it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -54,6 +54,10 @@ _BY_CONTENT = {"messages": 0.7, "response": 0.6, "reward": 0.52}
 _UNLIKELY = 0.4
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
+#: Fields whose texts are given, not written by the policy.
+_GIVEN = ("ground_truth", "group")
+#: Words of a key whose conversation is the policy's.
+_POLICY_WORDS = frozenset({"assistant", "agent", "policy", "model"})
 #: A column of a table without names.
 _UNNAMED = re.compile(r"column_\d+")
 #: Longest prompt that is a group's name.
@@ -85,6 +89,10 @@ _TESTS: dict[str, _Test] = {
 }
 
 
+def _is_single(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
 class FieldChoice(FieldConflicts, RolloutEvidence):
     """Gives each field its key, one field after the other; see `KnownFields` for the arguments."""
 
@@ -94,6 +102,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         super().__init__(columns, mapped, path, around)
         self._whole = whole_texts(columns)
         self._compares: set[str] = set()
+        self._given_up = ""
         self._take_calls()
         by_meaning: dict[str, list[KeyValues]] = {}
         unnamed: list[KeyValues] = []
@@ -109,6 +118,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             if meaning == "reward" and self._take_winner():
                 continue
             if meaning == "ground_truth":
+                self._take_one_answer(by_meaning.get("response", ()))
                 self._give_up_unsure_response()
             # A conversation without an answer is a prompt.
             named = [
@@ -122,6 +132,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
                 self._take([candidate for candidate in found if candidate is not None])
             elif meaning in _BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
+        self._take_only_text()
+        self._propose_conversation(columns)
         self._guess_by_position()
         self._take_group_as_prompt()
         self._group_by_prompt()
@@ -138,7 +150,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             and column.key not in taken
             and content.share(content.is_text, column.values) == 1.0
         ]
-        return max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+        longest = max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+        return self._given_up if self._given_up and "prompt" in self.taken else longest
 
     def _take_calls(self) -> None:
         """Take the prompt and the response of a trace's calls, see `call_tree`."""
@@ -147,6 +160,45 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             if column is not None and meaning not in self._named:
                 guess = Guess(meaning, column.key, GRADES[1], "the outermost of the trace's calls has it")
                 self.taken[meaning] = FieldCandidate(guess, NameMatch(GRADES[1], 0, 0, ""))
+
+    def _take_only_text(self) -> None:
+        """Take the only long texts of a call of a model as the response, if no key has the name of one."""
+        if not {"response", "messages"}.isdisjoint(self.taken) or not self._is_call():
+            return
+        found = [
+            column
+            for column in self._columns.values()
+            if column.present >= _MIN_FIT
+            and all(isinstance(value, str) for value in column.values)
+            and sum(map(len, column.values)) > LONG * len(column.values)
+            and not any(self._names[column.key].get(each, NONE).group < UNSURE for each in ("prompt", *_GIVEN))
+            and (self._is_free("response", column.key) or self._is_unsure_prompt(column.key))
+        ]
+        if len(found) == 1:
+            guess = Guess("response", found[0].key, _BY_CONTENT["response"], "the only long texts of a model's call")
+            self.taken["response"] = FieldCandidate(guess, NameMatch(guess.confidence, 2, 0, ""))
+            if self._is_unsure_prompt(found[0].key):
+                del self.taken["prompt"]
+
+    def _is_unsure_prompt(self, key: str) -> bool:
+        """Return True for a key that holds the prompt only by the end of its name, such as ``judge_text``."""
+        prompt = self.taken.get("prompt")
+        return prompt is not None and prompt.guess.key == key and prompt.match.group >= UNSURE
+
+    def _propose_conversation(self, columns: list[KeyValues]) -> None:
+        """Propose one of several conversations: the policy's by its name, which is sure enough, or the first."""
+        if not {"response", "messages"}.isdisjoint(self.taken):
+            return
+        found = [each for each in columns if is_like_messages(each) and self._is_free("messages", each.key)]
+        found = [each for each in found if content.share(content.holds_answer, each.values) == 1.0]
+        named = [each for each in found if not _POLICY_WORDS.isdisjoint(plain_name(each.key).split("_"))]
+        best, confidence = (named, _BY_CONTENT["messages"]) if len(named) == 1 else (found, _BY_PROMPT)
+        if len(found) > 1:
+            reason = f"one of {len(found)} keys with conversations"
+            guess = Guess("messages", best[0].key, confidence, reason)
+            self.taken["messages"] = FieldCandidate(guess, NameMatch(confidence, 2, 0, ""))
+            if "prompt" in self.taken and self._is_beside_messages("prompt", self.taken["prompt"].match):
+                del self.taken["prompt"]
 
     def _guess_by_position(self) -> None:
         """Propose the two columns of texts of a table without names, and its only verdict; see `cells`."""
@@ -251,6 +303,30 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             return False
         return not any(key == other or key.startswith(f"{other}.") for other in taken)
 
+    def _take_one_answer(self, named: Iterable[KeyValues]) -> None:
+        """Take the only key with one answer for a record's reward, not a list of other answers beside it."""
+        reward, answer = self.taken.get("reward"), self.taken.get("response")
+        column = self._columns.get(reward.guess.key) if reward is not None else None
+        beside = [key for key, _ in answer.guess.others] if answer is not None else []
+        if column is None or answer is None or "response" in self._named:
+            return
+        held = [self._columns[key] for key in (answer.guess.key, *beside) if key in self._columns]
+        if not any(isinstance(value, list) for each in held for value in each.values):
+            return
+        if any(isinstance(value, list) for value in column.values):
+            return
+        single = [each for each in named if content.share(_is_single, each.values) == 1.0]
+        found = [(each, self._names[each.key]["response"]) for each in single]
+        sure = [
+            (each, match)
+            for each, match in found
+            if match.group < 2 and (each.key == answer.guess.key or self._is_free("response", each.key))
+        ]
+        if len(sure) == 1 and "*" not in answer.guess.key:
+            column, match = sure[0]
+            guess = Guess("response", column.key, match.confidence, "the only key with one answer, as the reward")
+            self.taken["response"] = FieldCandidate(guess, match)
+
     def _give_up_unsure_response(self) -> None:
         """Let the ground truth have a key such as ``answer``, if no reward says that it was scored."""
         answer = self.taken.get("response")
@@ -263,6 +339,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             and not key_says_model(answer.guess.key)
             and not self._is_text_of_model(answer.guess.key)
         ):
+            self._given_up = answer.guess.key
             del self.taken["response"]
 
     def _take(self, found: list[FieldCandidate]) -> None:

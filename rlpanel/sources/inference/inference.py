@@ -124,7 +124,11 @@ class Inference:
         """Value of ``--map`` that reads the records so; keys that rlpanel knows anyway are left out."""
         pairs = [f"response={self.likely}"] if self.likely else []
         named = [key for _, key in self.renamed]  # a key that two fields share is named for both
-        pairs += [f"{name}={key}" for name, key in self.keys.items() if name != key or key in named]
+        pairs += [
+            f"{name}={key}"
+            for name, key in self.keys.items()
+            if (name != key or key in named) and key != self.likely
+        ]
         return ",".join(pairs + ([f"step={self.step}"] if "step" in self.missing else []))
 
     @property

@@ -18,6 +18,9 @@ from rlpanel.sources.spans.call_tree import CALLS
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
 _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
+#: Keys of an API's reply, and the beginning of a turn in a chat template.
+_OF_REPLY = frozenset({"finish_reason", "stop_reason", "completion_tokens"})
+_TEMPLATE = re.compile(r"<\|im_start\|>|<\|start_header_id\|>|\[/INST\]|<start_of_turn>|<\|(?:user|assistant)\|>")
 #: Fewest responses to a prompt that only a policy's samples are.
 _SEVERAL = 4
 
@@ -57,6 +60,10 @@ class RolloutEvidence(KnownFields):
                 return True
             if _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
                 return True
+            if names_model(self._name) and "ground_truth" in self.taken and reward.match.group < UNSURE:
+                return True
+            if group < UNSURE and self._is_call() and reward.match.group < UNSURE:
+                return True
             asked = prompt is not None and prompt.match.group < 3
             if (
                 group < 2
@@ -71,6 +78,12 @@ class RolloutEvidence(KnownFields):
             key_says_model(answer.guess.key)
             or (prompt is not None and any(map(key_says_model, self._columns)))
         )
+        if prompt is not None and group < UNSURE and (self._is_call() or self._is_rendered(prompt.guess.key)):
+            return True
+        if group < UNSURE and self._is_call() and self._is_reply(answer.guess.key):
+            return True
+        if is_named and self._are_transitions(answer.guess.key):
+            return True
         if prompt is not None and group < 2 and self._are_answers_of_models(answer.guess.key):
             return True
         is_several = any(column.records > 1 for column in self._columns.values())
@@ -99,6 +112,22 @@ class RolloutEvidence(KnownFields):
             or (group < 2 and (is_predicted or (prompt is not None and is_many)))
             or (is_sampled and group == UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
+        )
+
+    def _is_rendered(self, key: str) -> bool:
+        """Return True for prompts in a chat template, which only a model reads."""
+        column = self._columns.get(key)
+        texts = [value for value in column.values if isinstance(value, str)] if column is not None else []
+        return bool(texts) and all(_TEMPLATE.search(text) is not None for text in texts)
+
+    def _is_reply(self, key: str) -> bool:
+        """Return True for a text beside what an API writes with it, in the same object or one of its own."""
+        outer = key.partition(".")[0]
+        stem = plain_name(outer).rpartition("_")[0] or plain_name(outer)
+        return any(
+            plain_name(each).rpartition(".")[2] in _OF_REPLY and plain_name(each).startswith(stem)
+            for each in self._columns
+            if "." in each
         )
 
     def _are_answers_of_models(self, key: str) -> bool:

@@ -40,7 +40,7 @@ _CELL_CHARS = 64 << 20
 _NAME_CHARS, _MIN_COLUMNS = 200, 2
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OTHER = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "true": "true", "false": "false"}
-#: Columns whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
+#: Columns, or ends of their names, whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
 _TEXTS = frozenset(
     {
         *("prompt", "prompts", "question", "query", "input", "instruction", "problem", "context", "messages"),
@@ -49,6 +49,7 @@ _TEXTS = frozenset(
     }
 )
 
+_WORDS = re.compile(r"[^a-z]+")
 #: Columns whose cells may hold several texts.
 _SEVERAL = frozenset({"prompts", "responses", "completions"})
 #: Lists and objects, a text in one of them, and a list of numbers as numpy prints it.
@@ -132,7 +133,7 @@ def _value(name: str, cell: str) -> str:
         return "null"
     if cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) and (nested := _nested(name.lower(), cell)):
         return nested
-    if name.lower() not in _TEXTS:
+    if not _TEXTS.intersection((name.lower(), _WORDS.split(name.lower())[-1])):
         if _NUMBER.fullmatch(cell):
             return cell
         if (other := _OTHER.get(cell.lower())) is not None:
