@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/files", "sources/prime", "sources/spans", "sources/trajectories"),
     ),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
-    "sources/inference": ("sources/records", "sources/adapters"),
+    "sources/inference": ("sources/records", "sources/spans", "sources/adapters"),
     "sources/discovery": (
         *("sources/records", "sources/files", "sources/prime", "sources/trajectories", "sources/adapters"),
         *("sources/readers", "sources/inference"),

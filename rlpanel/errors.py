@@ -111,6 +111,10 @@ class LineError(RLPanelError, ValueError):
     """A line is not a valid sample. The reader records its file, line, byte offset and the reason."""
 
 
+class LineTooLarge(LineError):
+    """A line or a document is whole, but has more bytes, keys, objects or samples than are read."""
+
+
 class FilterError(RLPanelError, ValueError):
     """A filter or search has a syntax error or an unknown name.
 

@@ -19,7 +19,7 @@ from rlpanel.errors import RLPanelError
 #: Verdicts, best first. *command*: nothing was opened, but the printed option opens it right. *message*:
 #: nothing was opened. *wrong*: it was opened, and numbers or texts differ.
 VERDICTS = ("right", "command", "message", "wrong", "crash")
-_OPTION = re.compile(r"--map[ =]['\"]?([\w.=,/*@-]+)|--(?:default-)?step[ =](\d+)")
+_OPTION = re.compile(r"--map[ =]['\"]?([\w.=,/*@+-]+)|--(?:default-)?step[ =](\d+)")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ samples share.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,24 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
-from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns, values_of
+from rlpanel.sources.adapters.parallel_columns import (
+    PLUS,
+    columns_of,
+    says_better,
+    stands_for_columns,
+    values_of,
+    wins_of,
+)
 from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
+from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
+from rlpanel.sources.spans.call_tree import arrange_calls
 
 _TEXTS = ("prompt", "response", "messages")
 _ABSENT = object()
@@ -32,6 +44,8 @@ _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\
 _MIN_COLUMNS = 2
 #: The part of a path that leads to objects.
 _STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
+#: Beginnings of keys that a document gets by being arranged: texts by id, calls, two lists of messages.
+_ARRANGED = ((PREFIX, arrange_by_id), (CALLS_PREFIX, arrange_calls), (TALK, arrange_talk))
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
 
@@ -73,7 +87,7 @@ class MappedAdapter:
         if self._step(document, path) is None:
             raise LineError(f"no {mapped.get('step', 'step')!r}, and the file's name contains no step")
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
-        if not self._texts(document):
+        if not self._texts(document) and not self._is_rewarded(document):
             raise LineError(f"neither {wanted[0]!r} nor {wanted[1]!r}, which the mapping requires")
         samples: Iterable[Mapping[str, Any]]
         if any(_prefix_of(key) for _, key in self.keys):
@@ -85,11 +99,10 @@ class MappedAdapter:
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 
     def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a document whose columns are lists, and whose texts by id are records."""
+        """Return a document whose columns are lists, with what the keys want to be arranged."""
         document = listed_columns(document)
-        if any(key.startswith(PREFIX) for _, key in self.keys):
-            return arrange_by_id(document) or document
-        return document
+        wanted = [arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)]
+        return next(filter(None, (arrange(document) for arrange in wanted)), document)
 
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         """Return the mapped names and keys that no record has."""
@@ -104,6 +117,13 @@ class MappedAdapter:
         mapped = dict(self.keys)
         values = (value_at(document, mapped.get(name, name)) for name in _TEXTS)
         return [value for value in values if value is not None]
+
+    def _is_rewarded(self, document: Mapping[str, Any]) -> bool:
+        """Return True for a sample whose text is null, but not its reward: the mean must count it."""
+        mapped = dict(self.keys)
+        answered = mapped.get("response", mapped.get("messages", "response"))
+        has_key = value_at(document, answered.rpartition(".")[0] or answered, _ABSENT) is not _ABSENT
+        return has_key and "reward" in mapped and value_at(document, mapped["reward"]) is not None
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
         """Return True if the step, the response or each text is a list with one item per sample.
@@ -155,9 +175,28 @@ class MappedAdapter:
         inside = {key: value_at(document, key) for _, key in self.keys if key not in document}
         found = {**document, **{key: value for key, value in inside.items() if value is not None}}
         values = {key: to_python(value) for key, value in found.items()}
+        values |= self._of_columns(values)
         response, rewards = self._responses(values)
         lists = {f"reward {at}": each for at, each in enumerate(rewards) if is_list(each)}
         yield from split_group(values, count_samples({"response": response} | lists, len(values)))
+
+    def _of_columns(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the names of the columns that are samples, and 1 or 0 for each from a verdict on all."""
+        mapped = dict(self.keys)
+        key = mapped.get("response") or mapped.get("messages", "")
+        systems = value_at(values, key.removesuffix(".*")) if key.endswith(".*") else None
+        if isinstance(systems, dict):
+            return {"column": list(systems)} | values
+        if not stands_for_columns(key):
+            return {}
+        names = columns_of(key, values)
+        found = self._wins(values, names)
+        return found if key.endswith("*") or "column" in values else found | {"column": names}
+
+    def _wins(self, values: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+        key = dict(self.keys).get("reward", "reward")
+        wins = wins_of(values.get(key), names, values) if says_better(key) else None
+        return {} if wins is None else {key: wins}
 
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample; LineError if lists that are fields differ in length."""
@@ -188,7 +227,7 @@ class MappedAdapter:
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
-                yield name, value
+                yield name, _response_text(value) if name == "response" else value
         several = [key for key in mapped.values() if stands_for_columns(key)]
         left_out = {name for key in several for name in columns_of(key, document)}
         for key, value in document.items():
@@ -256,6 +295,8 @@ def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
         if key not in document and stands_for_columns(key):
             return values_of(key, document, default)
         return document.get(key, default)
+    if PLUS in key and stands_for_columns(key):
+        return values_of(key, document, default)
     return _value_in(document, key.split("."), default)
 
 
@@ -273,6 +314,14 @@ def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
         else:
             return default
     return value
+
+
+def _response_text(value: Any) -> Any:
+    """Return a response as it is, but objects that are no messages, such as a plan, as JSON."""
+    if isinstance(value, str) or not (is_list(value) or hasattr(value, "keys")):
+        return value
+    plain = to_python(value)
+    return plain if is_messages(plain) else json.dumps(plain, ensure_ascii=False)
 
 
 def create_mapping(keys: Mapping[str, Any]) -> MappedAdapter:

@@ -1,32 +1,41 @@
 """Columns with a value for each of several samples: ``gen_0``, ``gen_1``, or ``base_answer``, ``new_answer``.
 
-A key with ``*`` inside of a name stands for all of them: ``gen_*`` for numbers, ``*_answer`` for names. Its
-value is the list of theirs, so that a record with such columns reads like a line with one group.
+A key with ``*`` inside of a name stands for all of them: ``gen_*`` for numbers, ``*_answer`` for names. Names
+that share no part are joined: ``chosen+rejected``. The value of such a key is the list of theirs, so that a
+record with such columns reads like a line with one group.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-#: Fewest and most columns that belong together, and most keys of a record that are compared.
-_MIN_COLUMNS, _MAX_COLUMNS, _MAX_KEYS = 2, 512, 600
-_NUMBERED = re.compile(r"(?P<stem>.*[^\d])(?P<number>\d{1,4})", re.ASCII | re.DOTALL)
-#: Ends of names under which each of several systems has a text, and its verdict.
-_TEXTS = frozenset(
-    {"predicted", "prediction", "pred", "response", "output", "answer", "completion", "generation"}
+#: Joins the names of columns.
+PLUS = "+"
+#: Words of a key that compares answers.
+_BETTER = frozenset(
+    {"winner", "preference", "preferred", "better", "best", "verdict", "choice", "vote", "decision", "pick"}
+    | {"judgment", "judgement", "judge", "label", "win"}
 )
-_VERDICTS = frozenset({"correct", "score", "passed", "reward", "success", "acc", "accuracy", "exact_match"})
+#: Verdicts on two answers that are equally good.
+_TIE = re.compile(r"(?:tie|draw|both|equal|neither|none)(?![a-z])")
+#: Longest verdict.
+_VERDICT_CHARS = 40
+_WORD = re.compile(r"[a-z]+|\d+")
 
 
 def stands_for_columns(key: str) -> bool:
-    """Return True for a key with ``*`` inside of a name, such as ``gen_*``, not one that enters a list."""
+    """Return True for ``gen_*`` and ``chosen+rejected``, but not for a key that enters a list."""
+    if PLUS in key and "*" not in key:
+        return all(key.split(PLUS)) and len(set(key.split(PLUS))) == key.count(PLUS) + 1
     return "*" in key and "." not in key and len(key) > 1 and key.count("*") == 1
 
 
 def columns_of(key: str, names: Iterable[str]) -> list[str]:
     """Return the names for which a key stands, in the order of their numbers, or of the record."""
+    if "*" not in key:
+        return key.split(PLUS)
     before, _, after = key.partition("*")
     if not after:
         numbers = {name: name[len(before) :] for name in names if name.startswith(before)}
@@ -38,58 +47,43 @@ def columns_of(key: str, names: Iterable[str]) -> list[str]:
 
 def values_of(key: str, record: Mapping[str, Any], default: Any = None) -> Any:
     """Return the list of the values for which a key stands; the default if the record has none of them."""
-    return [record[name] for name in columns_of(key, record)] or default
+    values = [record.get(name) for name in columns_of(key, record)]
+    return values if any(value is not None for value in values) else default
 
 
-def parallel_keys(record: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the keys that stand for columns of a record, each with its values.
+def says_better(key: str) -> bool:
+    """Return True for a key whose value may say which of several answers is the best."""
+    return not _BETTER.isdisjoint(_WORD.findall(key.lower()))
 
-    Numbered columns count from 0 or 1, and hold all texts or all numbers. Named ones count only if each of
-    the same systems has a text and a verdict.
+
+def wins_of(verdict: Any, columns: Sequence[str], record: Mapping[str, Any]) -> list[float] | None:
+    """Return 1 for the column that a verdict on several columns names, and 0 for the others; a tie is 0.5.
+
+    The verdict may have the part of the column's name that others lack, such as ``A`` or 2, or a value that
+    the record has under another key with this part: ``model_a``. None if it names none of them.
     """
-    if not _MIN_COLUMNS <= len(record) <= _MAX_KEYS:
-        return {}
-    return {**_numbered(record), **_of_systems(record)}
+    if isinstance(verdict, bool) or not isinstance(verdict, (str, int, float)) or len(columns) < 2:
+        return None
+    number = int(verdict) if isinstance(verdict, float) and verdict.is_integer() else verdict
+    text = str(number).strip().lower()
+    words = _WORD.findall(text)
+    if not 0 < len(text) <= _VERDICT_CHARS or not words:
+        return None
+    if _TIE.match(text):
+        return [0.5] * len(columns)
+    labels = _labels(columns)
+    said = [label for label in labels if words[-1] == label or " ".join(words) == label]
+    if not said:
+        others = {key: each for key, each in record.items() if each == verdict and key not in columns}
+        said = [label for label in labels if any(_WORD.findall(key.lower())[-1:] == [label] for key in others)]
+    return [float(label == said[0]) for label in labels] if len(said) == 1 else None
 
 
-def _numbered(record: Mapping[str, Any]) -> dict[str, list[Any]]:
-    stems: dict[str, dict[int, Any]] = {}
-    for name, value in record.items():
-        if (found := _NUMBERED.fullmatch(name)) is not None and "*" not in name:
-            stems.setdefault(found["stem"], {})[int(found["number"])] = value
-    return {
-        f"{stem}*": [values[number] for number in sorted(values)]
-        for stem, values in stems.items()
-        if _MIN_COLUMNS <= len(values) <= _MAX_COLUMNS
-        and min(values) in (0, 1)
-        and max(values) - min(values) == len(values) - 1
-        and _are_alike(values.values())
-    }
-
-
-def _of_systems(record: Mapping[str, Any]) -> dict[str, list[Any]]:
-    systems: dict[str, set[str]] = {}
-    for name in record:
-        system, _, what = name.rpartition("_")
-        if system and what in _TEXTS | _VERDICTS:
-            systems.setdefault(what, set()).add(system)
-    texts = {what: names for what, names in systems.items() if what in _TEXTS and len(names) >= _MIN_COLUMNS}
-    verdicts = [what for what, names in systems.items() if what in _VERDICTS and names in texts.values()]
-    if not verdicts:
-        return {}
-    shared = [systems[what] for what in verdicts]
-    found = [*verdicts, *(what for what, names in texts.items() if names in shared)]
-    values = {f"*_{what}": values_of(f"*_{what}", record) for what in found}
-    return {key: each for key, each in values.items() if _are_alike(each)}
-
-
-def _are_alike(values: Iterable[Any]) -> bool:
-    """Return True for texts, or for numbers; some may be missing."""
-    found = [value for value in values if value is not None]
-    return bool(found) and (
-        all(isinstance(value, str) for value in found)
-        or all(isinstance(value, (int, float)) for value in found)
-    )
+def _labels(columns: Sequence[str]) -> list[str]:
+    """Return the parts of names that the others lack."""
+    words = [_WORD.findall(name.lower()) for name in columns]
+    shared = set(words[0]).intersection(*words[1:])
+    return [" ".join(word for word in each if word not in shared) for each in words]
 
 
 def _is_number(text: str) -> bool:

@@ -33,6 +33,7 @@ from rlpanel.sources.inference.content import keys_of
 from rlpanel.sources.readers import eval_archive, parquet
 from rlpanel.sources.readers.containers import CELLS, container_of, first_lines
 from rlpanel.sources.records.json_parser import parse, to_python
+from rlpanel.sources.records.record_types import MAX_SAMPLES
 
 #: Hidden folders of programs that hold no logs, most of them large.
 _PROGRAMS = frozenset(
@@ -303,4 +304,4 @@ def _describe(path: str) -> str:
 
 def _first_line(path: str) -> Mapping[str, Any] | None:
     lines, _ = first_lines(path)
-    return {key: to_python(value) for key, value in parse(lines[0]).items()} if lines else None
+    return {key: to_python(value) for key, value in parse(lines[0], MAX_SAMPLES).items()} if lines else None

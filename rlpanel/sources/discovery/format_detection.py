@@ -47,7 +47,7 @@ from rlpanel.sources.readers.containers import (
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.path_numbers import said_step
-from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.records.record_types import MAX_SAMPLES, Adapter
 
 log = logging.getLogger(__name__)
 
@@ -400,9 +400,9 @@ def _adapter_by_name(name: str) -> Adapter | None:
 
 
 def _parsed(line: bytes) -> Mapping[str, Any] | None:
-    """Return the object in a line; None for any other line."""
+    """Return the object in a line; None for any other line. A document may have a key for each sample."""
     try:
-        return parse(line)
+        return parse(line, MAX_SAMPLES)
     except LineError:
         return None
 

@@ -18,7 +18,7 @@ from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers.containers import read_contents
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.records.record_types import MAX_SAMPLES, Adapter
 
 #: Keys of a record that are named, and the length to which a key is cut.
 MAX_KEYS, MAX_KEY_CHARS = 6, 40
@@ -154,7 +154,7 @@ def _mapping_that_reads(path: str, root: str, inference: Inference) -> str:
 
 def _reads(adapter: Adapter, line: bytes, name: str) -> bool:
     try:
-        samples = read_samples(adapter, parse(line), name, full=True)
+        samples = read_samples(adapter, parse(line, MAX_SAMPLES), name, full=True)
         return any(each.texts or each.messages for each in samples)
     except (LineError, MemoryError):
         return False

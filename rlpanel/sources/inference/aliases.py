@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
+
+from rlpanel.sources.adapters.parallel_columns import PLUS, stands_for_columns
 
 #: Confidence in a name of the first group, the second, and so on.
 GRADES = (0.96, 0.88, 0.76, 0.62, 0.5)
@@ -22,7 +24,7 @@ ALIASES = {
         messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
         conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
         history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
-        chat, chat_history (LangChain), trace, turns, rollout;
+        chat, chat_history (LangChain), trace, turns, rollout, talk;
         steps (ATIF), events, interactions, transitions (gym), choices.0.turns (MT-bench)""",
     "prompt": """
         prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
@@ -207,6 +209,8 @@ def _fields_by_name() -> dict[str, dict[str, NameMatch]]:
 @lru_cache(maxsize=4096)
 def fields_of(key: str) -> Mapping[str, NameMatch]:
     """Return the fields that a dotted key names: by itself, by its last part, or by a part of that."""
+    if PLUS in key and stands_for_columns(key):
+        return _fields_of_columns(key.split(PLUS))
     path, fields = plain_name(key.replace(".*.", ".")), _fields_by_name()
     parts = [part for part in path.split(".") if part]
     if not parts:
@@ -239,6 +243,14 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
     if key.startswith("*_"):  # a column for each of several systems
         found = {meaning: _surer(match, GRADES[1]) for meaning, match in found.items()}
     return found
+
+
+def _fields_of_columns(names: Sequence[str]) -> Mapping[str, NameMatch]:
+    """Return the fields of a key for several columns: the reward's if each has one, else an answer's."""
+    rewards = [fields_of(name).get("reward") for name in names]
+    if all(match is not None for match in rewards):
+        return {"reward": _surer(rewards[0], GRADES[1])}
+    return {meaning: _surer(None, GRADES[1]) for meaning in ("response", "messages")}
 
 
 def _surer(match: NameMatch | None, confidence: float) -> NameMatch:

@@ -25,6 +25,8 @@ LONG = 80
 _MODEL_WORDS = frozenset(
     {"model", "llm", "prediction", "predictions", "pred", "predicted", "generate", "generated", "sampled"}
 )
+#: Words of a key under which a list of objects is what a policy did or planned.
+_PLANS = frozenset({"plan", "plans", "steps", "trajectory", "actions", "itinerary", "schedule", "workflow"})
 #: Words of a key whose text was taken out of a response.
 _EXTRACTED = frozenset({"prediction", "predictions", "pred", "parsed", "extracted", "norm"})
 
@@ -89,6 +91,20 @@ def is_transcript(column: KeyValues) -> bool:
     """Return True for texts under a conversation's name, which are not messages: the response."""
     return all(isinstance(value, str) and len(value.split()) >= PROMPT_WORDS for value in column.values) and (
         not is_like_messages(column)
+    )
+
+
+def is_plan(column: KeyValues) -> bool:
+    """Return True for lists of objects under a key that says that they are what a policy did or planned."""
+    words = set(plain_name(column.key).replace(".", "_").split("_"))
+    return (
+        not words.isdisjoint(_PLANS)
+        and "." not in column.key
+        and all(
+            isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+            for value in column.values
+        )
+        and not is_like_messages(column)
     )
 
 

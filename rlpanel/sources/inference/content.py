@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.adapters.parallel_columns import parallel_keys
 from rlpanel.sources.inference.aliases import fields_of
+from rlpanel.sources.inference.alternatives import parallel_keys
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.messages import is_messages
 
@@ -55,6 +55,7 @@ def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = {}
     several = parallel_keys(record) if depth == 0 else {}
     waiting = [("", record, depth)]
+    systems: list[str] | None = None  # keys of an object with a text for each of them
     while waiting and len(found) < MAX_PATHS:
         prefix, value, depth = waiting.pop(0)
         for key, child in value.items():
@@ -63,6 +64,9 @@ def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
                 continue
             found[path] = child
             if "response" in fields_of(key) and _holds_texts_by_model(child):
+                found[f"{path}.*"] = list(child.values())
+                systems = list(child)
+            elif "reward" in fields_of(key) and isinstance(child, dict) and list(child) == systems:
                 found[f"{path}.*"] = list(child.values())
             if depth < MAX_DEPTH and isinstance(child, dict):
                 waiting.append((f"{path}.", child, depth + 1))

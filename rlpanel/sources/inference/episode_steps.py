@@ -6,10 +6,16 @@ A step has an action, and often what was observed before or after it, a thought,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _ACTIONS = ("action", "act", "tool_call", "command")
+#: Keys of a tool's name, of its arguments, and of what it gave back.
+_TOOLS = ("tool", "tool_name", "function", "function_name", "api_name", "action", "action_type", "name")
+_GIVEN = ("arguments", "args", "tool_input", "action_input", "parameters", "params", "tool_args", "input")
+_GIVEN_BACK = ("output", "tool_output", "response", "return")
+_NAME = re.compile(r"[\w./:-]{1,64}")
 #: Keys of what the policy saw: in the order of the record, before or after its action.
 _SEEN = ("observation", "obs", "state", "env_response", "tool_response", "result")
 #: Keys of what it saw next, which the next step repeats.
@@ -37,7 +43,7 @@ def step_messages(value: Any) -> list[dict[str, Any]] | None:
     value = listed_steps(value) or value
     if not isinstance(value, list) or not value:
         return None
-    if not all(isinstance(step, dict) and _first(step, _ACTIONS) for step in value):
+    if not all(isinstance(step, dict) and (_first(step, _ACTIONS) or _tool_of(step)) for step in value):
         return None
     if any("role" in step or "messages" in step for step in value):
         return None
@@ -63,14 +69,25 @@ def listed_steps(value: Any) -> list[dict[str, Any]] | None:
     return [{name: columns[name][at] for name in whole} for at in range(len(actions))]
 
 
+def _tool_of(step: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the keys of a tool's name and of its arguments; None if a step lacks one of them."""
+    name, given = _first(step, _TOOLS), _first(step, _GIVEN)
+    is_name = bool(name) and isinstance(step[name], str) and _NAME.fullmatch(step[name]) is not None
+    return (name, given) if is_name and given else None
+
+
 def _messages_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
-    action, thought = _first(step, _ACTIONS), _first(step, _THOUGHTS)
-    said = {"role": "assistant", "content": action_text(step[action])}
+    action, thought, tool = _first(step, _ACTIONS), _first(step, _THOUGHTS), _tool_of(step)
+    said: dict[str, Any] = {"role": "assistant", "content": "" if tool else action_text(step[action])}
+    if tool:
+        action, given = tool
+        call = {"name": step[action], "arguments": action_text(step[given])}
+        said["tool_calls"] = [{"type": "function", "function": call}]
     if thought:
         said["reasoning_content"] = action_text(step[thought])
     if isinstance(step.get("reward"), (int, float)):
         said["reward"] = step["reward"]
-    seen, keys = _first(step, _SEEN), list(step)
+    seen, keys = _first(step, (*_SEEN, *_GIVEN_BACK) if tool else _SEEN), list(step)
     if not seen:
         return [said]
     is_before = keys.index(seen) < keys.index(action)

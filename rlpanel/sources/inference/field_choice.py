@@ -6,11 +6,18 @@ A ground truth is not taken for the response while another key can be it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
+from rlpanel.sources.adapters.parallel_columns import (
+    columns_of,
+    says_better,
+    stands_for_columns,
+    wins_of,
+)
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name, read_name
 from rlpanel.sources.inference.column_values import (
@@ -21,6 +28,7 @@ from rlpanel.sources.inference.column_values import (
     is_extracted,
     is_like_messages,
     is_like_reward,
+    is_plan,
     is_transcript,
     item_count,
     key_says_model,
@@ -32,6 +40,7 @@ from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
 from rlpanel.sources.inference.known_fields import NONE, UNSURE, FieldCandidate
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
+from rlpanel.sources.spans.call_tree import CALLS, OF_CALLS
 
 #: Least share of a key's values that fit a field.
 _MIN_FIT = 0.7
@@ -45,6 +54,12 @@ _BY_CONTENT = {"messages": 0.7, "response": 0.6, "reward": 0.52}
 _UNLIKELY = 0.4
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
+#: Fields whose texts are given, not written by the policy.
+_GIVEN = ("ground_truth", "group")
+#: Words of a key whose conversation is the policy's.
+_POLICY_WORDS = frozenset({"assistant", "agent", "policy", "model"})
+#: A column of a table without names.
+_UNNAMED = re.compile(r"column_\d+")
 #: Longest prompt that is a group's name.
 _GROUP_CHARS = 128
 #: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
@@ -74,6 +89,10 @@ _TESTS: dict[str, _Test] = {
 }
 
 
+def _is_single(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
 class FieldChoice(FieldConflicts, RolloutEvidence):
     """Gives each field its key, one field after the other; see `KnownFields` for the arguments."""
 
@@ -82,6 +101,9 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
     ) -> None:
         super().__init__(columns, mapped, path, around)
         self._whole = whole_texts(columns)
+        self._compares: set[str] = set()
+        self._given_up = ""
+        self._take_calls()
         by_meaning: dict[str, list[KeyValues]] = {}
         unnamed: list[KeyValues] = []
         for column in columns:
@@ -93,12 +115,16 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
                 continue
+            if meaning == "reward" and self._take_winner():
+                continue
             if meaning == "ground_truth":
+                self._take_one_answer(by_meaning.get("response", ()))
                 self._give_up_unsure_response()
             # A conversation without an answer is a prompt.
             named = [
                 *by_meaning.get(meaning, ()),
                 *(by_meaning.get("messages", ()) if meaning in ("prompt", "response") else ()),
+                *(filter(is_plan, columns) if meaning == "response" else ()),
             ]
             free = [column for column in named if self._is_free(meaning, column.key)]
             found = [self._candidate(meaning, column, test) for column in free]
@@ -106,6 +132,9 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
                 self._take([candidate for candidate in found if candidate is not None])
             elif meaning in _BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
+        self._take_only_text()
+        self._propose_conversation(columns)
+        self._guess_by_position()
         self._take_group_as_prompt()
         self._group_by_prompt()
         self._doubt_shared_reward()
@@ -121,7 +150,74 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             and column.key not in taken
             and content.share(content.is_text, column.values) == 1.0
         ]
-        return max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+        longest = max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
+        return self._given_up if self._given_up and "prompt" in self.taken else longest
+
+    def _take_calls(self) -> None:
+        """Take the prompt and the response of a trace's calls, see `call_tree`."""
+        for meaning in ("prompt", "response"):
+            column = self._columns.get(f"{CALLS}.{meaning}")
+            if column is not None and meaning not in self._named:
+                guess = Guess(meaning, column.key, GRADES[1], "the outermost of the trace's calls has it")
+                self.taken[meaning] = FieldCandidate(guess, NameMatch(GRADES[1], 0, 0, ""))
+
+    def _take_only_text(self) -> None:
+        """Take the only long texts of a call of a model as the response, if no key has the name of one."""
+        if not {"response", "messages"}.isdisjoint(self.taken) or not self._is_call():
+            return
+        found = [
+            column
+            for column in self._columns.values()
+            if column.present >= _MIN_FIT
+            and all(isinstance(value, str) for value in column.values)
+            and sum(map(len, column.values)) > LONG * len(column.values)
+            and not any(self._names[column.key].get(each, NONE).group < UNSURE for each in ("prompt", *_GIVEN))
+            and (self._is_free("response", column.key) or self._is_unsure_prompt(column.key))
+        ]
+        if len(found) == 1:
+            guess = Guess("response", found[0].key, _BY_CONTENT["response"], "the only long texts of a model's call")
+            self.taken["response"] = FieldCandidate(guess, NameMatch(guess.confidence, 2, 0, ""))
+            if self._is_unsure_prompt(found[0].key):
+                del self.taken["prompt"]
+
+    def _is_unsure_prompt(self, key: str) -> bool:
+        """Return True for a key that holds the prompt only by the end of its name, such as ``judge_text``."""
+        prompt = self.taken.get("prompt")
+        return prompt is not None and prompt.guess.key == key and prompt.match.group >= UNSURE
+
+    def _propose_conversation(self, columns: list[KeyValues]) -> None:
+        """Propose one of several conversations: the policy's by its name, which is sure enough, or the first."""
+        if not {"response", "messages"}.isdisjoint(self.taken):
+            return
+        found = [each for each in columns if is_like_messages(each) and self._is_free("messages", each.key)]
+        found = [each for each in found if content.share(content.holds_answer, each.values) == 1.0]
+        named = [each for each in found if not _POLICY_WORDS.isdisjoint(plain_name(each.key).split("_"))]
+        best, confidence = (named, _BY_CONTENT["messages"]) if len(named) == 1 else (found, _BY_PROMPT)
+        if len(found) > 1:
+            reason = f"one of {len(found)} keys with conversations"
+            guess = Guess("messages", best[0].key, confidence, reason)
+            self.taken["messages"] = FieldCandidate(guess, NameMatch(confidence, 2, 0, ""))
+            if "prompt" in self.taken and self._is_beside_messages("prompt", self.taken["prompt"].match):
+                del self.taken["prompt"]
+
+    def _guess_by_position(self) -> None:
+        """Propose the two columns of texts of a table without names, and its only verdict; see `cells`."""
+        if not {"prompt", "response", "messages"}.isdisjoint(self.taken):
+            return
+        columns = [column for column in self._columns.values() if _UNNAMED.fullmatch(column.key)]
+        texts = [column for column in columns if not are_short(column.values)]
+        texts = [column for column in texts if content.share(content.is_text, column.values) == 1.0]
+        verdicts = [
+            column
+            for column in columns
+            if is_like_reward(column) and content.share(content.is_reward, column.values) == 1.0
+        ]
+        names = dict(zip(("prompt", "response"), texts, strict=False)) if len(texts) == 2 else {}
+        names |= {"response": texts[0]} if len(texts) == 1 else {}
+        names |= {"reward": verdicts[0]} if len(verdicts) == 1 and names else {}
+        for meaning, column in names.items():
+            guess = Guess(meaning, column.key, _BY_PROMPT, "the table has no names")
+            self.taken[meaning] = FieldCandidate(guess, NONE)
 
     def _take_group_as_prompt(self) -> None:
         """Let the group's name be the prompt, too, if it is a text of several words and no key holds one."""
@@ -167,6 +263,9 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
 
     def equal_keys(self) -> tuple[str, ...]:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
+        if self._may_be_turns():
+            key = self.taken["response"].guess.key
+            return f"{key} as samples", f"{key} as the turns of one sample"
         for meaning in ("response", "reward"):
             candidate = self.taken.get(meaning)
             beside = meaning == "response" and "messages" in self.taken
@@ -182,12 +281,51 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
                 return guess.key, *different
         return ()
 
+    def _may_be_turns(self) -> bool:
+        """Return True if a record has several prompts, as many responses, and one reward for all of them."""
+        asked, answer, reward = (
+            self._columns.get(self.taken[meaning].guess.key) if meaning in self.taken else None
+            for meaning in ("prompt", "response", "reward")
+        )
+        if asked is None or answer is None or reward is None or "response" in self._named:
+            return False
+        counts = [*map(item_count, answer.values)]
+        are_lists = all(isinstance(value, list) for value in (*asked.values, *answer.values))
+        is_one = not any(isinstance(value, list) for value in reward.values)
+        return are_lists and is_one and max(counts) > 1 and counts == [*map(item_count, asked.values)]
+
     def _is_free(self, meaning: str, key: str) -> bool:
         """Return True if no field has taken the key, or an object around it."""
-        if meaning == "response" and key in self._whole:
+        if (meaning == "response" and key in self._whole) or (meaning == "reward" and key in self._compares):
             return False
         taken = [candidate.guess.key for candidate in self.taken.values()]
+        if f"{CALLS}.response" in taken and key.startswith(OF_CALLS):
+            return False
         return not any(key == other or key.startswith(f"{other}.") for other in taken)
+
+    def _take_one_answer(self, named: Iterable[KeyValues]) -> None:
+        """Take the only key with one answer for a record's reward, not a list of other answers beside it."""
+        reward, answer = self.taken.get("reward"), self.taken.get("response")
+        column = self._columns.get(reward.guess.key) if reward is not None else None
+        beside = [key for key, _ in answer.guess.others] if answer is not None else []
+        if column is None or answer is None or "response" in self._named:
+            return
+        held = [self._columns[key] for key in (answer.guess.key, *beside) if key in self._columns]
+        if not any(isinstance(value, list) for each in held for value in each.values):
+            return
+        if any(isinstance(value, list) for value in column.values):
+            return
+        single = [each for each in named if content.share(_is_single, each.values) == 1.0]
+        found = [(each, self._names[each.key]["response"]) for each in single]
+        sure = [
+            (each, match)
+            for each, match in found
+            if match.group < 2 and (each.key == answer.guess.key or self._is_free("response", each.key))
+        ]
+        if len(sure) == 1 and "*" not in answer.guess.key:
+            column, match = sure[0]
+            guess = Guess("response", column.key, match.confidence, "the only key with one answer, as the reward")
+            self.taken["response"] = FieldCandidate(guess, match)
 
     def _give_up_unsure_response(self) -> None:
         """Let the ground truth have a key such as ``answer``, if no reward says that it was scored."""
@@ -201,6 +339,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             and not key_says_model(answer.guess.key)
             and not self._is_text_of_model(answer.guess.key)
         ):
+            self._given_up = answer.guess.key
             del self.taken["response"]
 
     def _take(self, found: list[FieldCandidate]) -> None:
@@ -250,6 +389,28 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         group = 0 if meaning == "response" else 3  # a list with a reward for each item holds nothing else
         self.taken[meaning] = FieldCandidate(guess, NameMatch(guess.confidence, group, 0, ""))
 
+    def _take_winner(self) -> bool:
+        """Let a verdict that names the better of a record's columns be the reward; return whether it is."""
+        answer = self.taken.get("response") or self.taken.get("messages")
+        if answer is None or not stands_for_columns(answer.guess.key):
+            return False
+        names = columns_of(answer.guess.key, self._columns)
+        for column in self._columns.values():
+            if not says_better(column.key) or not self._is_free("reward", column.key):
+                continue
+            beside = [each for each in self._columns.values() if len(each.values) == len(column.values)]
+            records = [{each.key: each.values[at] for each in beside} for at in range(len(column.values))]
+            wins = [wins_of(*each) for each in zip(column.values, repeat(names), records, strict=False)]
+            if sum(each is not None for each in wins) >= _MIN_FIT * len(wins):
+                reason = "it names the better response, which has 1, the others 0"
+                guess = Guess("reward", column.key, GRADES[1], reason)
+                self.taken["reward"] = FieldCandidate(guess, NameMatch(GRADES[1], 1, 0, ""))
+                return True
+            if all(isinstance(value, (int, float)) for value in column.values):
+                self.doubts.append(f"{column.key} compares the responses; it is not read as their reward")
+                self._compares.add(column.key)
+        return False
+
     def _has_rewards(self, column: KeyValues) -> bool:
         """Return True for lists of several texts, if a key with a reward's name has a number for each."""
         counts = [*map(item_count, column.values)]
@@ -277,6 +438,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         match = self._names[column.key].get(meaning, NONE)
         if meaning == "response" and not match.confidence and is_transcript(column):
             match = read_name("messages", column.key)._replace(group=2)
+        if meaning == "response" and not match.confidence and is_plan(column):
+            match = NameMatch(GRADES[2], 2, 0, "")
         if meaning == "prompt" and not match.confidence and is_like_messages(column):
             match = read_name("messages", column.key)  # a conversation without an answer
         if not match.confidence or self._is_beside_messages(meaning, match):
@@ -291,6 +454,8 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             fits = content.is_action
         elif meaning == "response" and _CALLS.search(plain_name(column.key)):
             fits = content.is_answer
+        elif meaning == "response" and is_plan(column):
+            fits, what = bool, "lists of objects"
         fit = content.share(fits, written_values(values) if meaning == "response" else values)
         if fit < _MIN_FIT or not self._suits(meaning, column, match):
             return None

@@ -36,6 +36,8 @@ class FieldConflicts(KnownFields):
         if outer and not self._is_of_samples(meaning, outer):
             return meaning == "reward" and self._has_groups() and self._is_one_per_response(column)
         if meaning == "prompt":
+            if match.group >= UNSURE and self._is_beside_answer(column.key):
+                return False  # a setting of the reply
             if all(content.as_number(value) is not None for value in column.values):
                 return False  # numbers of questions
             if not self._is_one_prompt(column):
@@ -45,7 +47,8 @@ class FieldConflicts(KnownFields):
         if meaning == "response":
             if self._is_column_of_steps(column):
                 return False
-            return match.group < UNSURE or "." not in column.key  # `doc.answer` is part of the task
+            # `doc.answer` is part of the task.
+            return match.group < UNSURE or "." not in column.key or column.key.endswith(".*")
         if meaning == "reward":
             if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
                 self.doubts.append(
@@ -61,6 +64,15 @@ class FieldConflicts(KnownFields):
                 return self._has_groups()
             return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
         return True
+
+    def _is_beside_answer(self, key: str) -> bool:
+        """Return True for a key in an object beside the response: ``body.options.context``."""
+        answer = self.taken.get("response")
+        outer, parent = (
+            answer.guess.key.rpartition(".")[0] if answer is not None else "",
+            key.rpartition(".")[0],
+        )
+        return bool(outer) and parent != outer and parent.startswith(f"{outer}.")
 
     def _is_beside_messages(self, meaning: str, match: NameMatch) -> bool:
         """Return True for a text that the conversation holds anyway; only sure names count beside it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, objects_at
 from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id
+from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.field_choice import FieldChoice
@@ -16,6 +17,7 @@ from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
 from rlpanel.sources.inference.rollout_evidence import says_model, says_samples
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
+from rlpanel.sources.spans.call_tree import CALLS, arrange_calls
 
 #: Records that are looked at.
 SAMPLE = 20
@@ -59,7 +61,9 @@ def infer(
     most : int
         Records that are looked at, in equal distances.
     """
-    records = [listed_columns(record) for record in records]
+    records = [
+        arrange_calls(record) or arrange_talk(record) or listed_columns(record) for record in records
+    ]
     sample = [content.values_by_path(record) for record in records[:: max(1, len(records) // most)][:most]]
     columns = read_key_values(sample)
     found = FieldChoice(columns, mapped, path, around)
@@ -82,7 +86,7 @@ def infer(
         equal_keys,
         is_run and not equal_keys,
         likely="" if {"response", "messages"} & guesses.keys() else found.likely_text(),
-        top_keys=tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record)),
+        top_keys=tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record if key not in (CALLS, TALK))),
         is_one=is_one,
         doubts=tuple(found.doubts),
     )

@@ -123,7 +123,12 @@ class Inference:
     def mapping(self) -> str:
         """Value of ``--map`` that reads the records so; keys that rlpanel knows anyway are left out."""
         pairs = [f"response={self.likely}"] if self.likely else []
-        pairs += [f"{name}={key}" for name, key in self.renamed]
+        named = [key for _, key in self.renamed]  # a key that two fields share is named for both
+        pairs += [
+            f"{name}={key}"
+            for name, key in self.keys.items()
+            if (name != key or key in named) and key != self.likely
+        ]
         return ",".join(pairs + ([f"step={self.step}"] if "step" in self.missing else []))
 
     @property
@@ -189,8 +194,6 @@ class InferredAdapter(MappedAdapter):
             elif name == "messages" and steps:
                 yield name, steps
                 yield f"logged_{name}", plain
-            elif name == "response" and isinstance(plain, (dict, list)) and not is_messages(plain):
-                yield name, action_text(plain)
             elif name == "reward" and isinstance(plain, str):
                 yield name, as_reward(plain)
             else:

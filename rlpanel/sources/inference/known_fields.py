@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, SAMPLING, NameMatch, plain_name
-from rlpanel.sources.inference.column_values import is_or_ends, item_count
+from rlpanel.sources.inference.column_values import is_or_ends, is_plan, item_count
 from rlpanel.sources.inference.episode_steps import answers_in
 from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, fields_of_keys
+from rlpanel.sources.inference.model_names import names_model
 
 #: From this group of names on, a key is a response only beside a reward.
 UNSURE = 3
@@ -21,6 +23,15 @@ _GENERATED = frozenset(
     | {"model_name_or_path", "output_token_count", "completion_tokens", "output_tokens"}
 )
 SURE, NONE = NameMatch(1.0, 0, 0, ""), NameMatch(0.0, len(GRADES), 0, "")
+
+
+#: Keys that an API writes beside the text of a model.
+_CALL_KEY = re.compile(r"finish_reason|stop_reason|completion_tokens")
+
+
+def _are_models(values: list[Any]) -> bool:
+    """Return True for names of models: ``gpt-4``, or an owner and a name as on the Hugging Face Hub."""
+    return all(isinstance(value, str) and (names_model(value) or value.count("/") == 1) for value in values)
 
 
 class FieldCandidate(NamedTuple):
@@ -87,6 +98,14 @@ class KnownFields:
         answer = self.taken.get("response") or self.taken.get("messages")
         return answer is not None and "choices." in answer.guess.key
 
+    def _is_call(self) -> bool:
+        """Return True if each record is a call of a model: it names the model or says why the text ended."""
+        return any(
+            (_CALL_KEY.fullmatch(plain_name(key).rpartition(".")[2]) is not None and "." in key)
+            or (plain_name(key) in ("model", "model_name", "model_id") and _are_models(column.values))
+            for key, column in self._columns.items()
+        )
+
     def _is_model_named(self) -> bool:
         """Return True if each record names the model that wrote its text."""
         names = {plain_name(key) for key in self._columns}
@@ -98,7 +117,9 @@ class KnownFields:
         """Return True if a record holds several responses."""
         answer = self.taken.get("response") or self.taken.get("messages")
         column = self._columns.get(answer.guess.key) if answer is not None else None
-        return column is not None and any(item_count(value) > 1 for value in column.values)
+        if column is None or is_plan(column):
+            return False
+        return any(item_count(value) > 1 for value in column.values)
 
     def _has_ground_truth(self) -> bool:
         """Return True if a key has the name of a ground truth, whatever field takes it."""

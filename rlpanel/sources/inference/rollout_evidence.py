@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import plain_name
 from rlpanel.sources.inference.column_values import is_beside, item_count, key_says_model
 from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
+from rlpanel.sources.inference.model_names import names_model
+from rlpanel.sources.spans.call_tree import CALLS
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
 _NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
 _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
-#: Names of files that are called like a model that wrote them.
-_NAMED_MODEL = re.compile(
-    r"(?:gpt-?\d[a-z]?|gpt-?j|davinci|claude|gemini|gemma|palm|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
-    r"|chatgpt|chatglm|glm-?\d|baichuan|internlm|phi-?\d|mpt|bloom|codegen|starcoder|wizard|flan|t5|opt|olmo|yi|cohere"
-    r"|command-r|redpajama|pythia|o[134]-(?:mini|preview))(?![a-z])|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"
-)
+#: Keys of an API's reply, and the beginning of a turn in a chat template.
+_OF_REPLY = frozenset({"finish_reason", "stop_reason", "completion_tokens"})
+_TEMPLATE = re.compile(r"<\|im_start\|>|<\|start_header_id\|>|\[/INST\]|<start_of_turn>|<\|(?:user|assistant)\|>")
 #: Fewest responses to a prompt that only a policy's samples are.
 _SEVERAL = 4
 
@@ -33,6 +33,8 @@ class RolloutEvidence(KnownFields):
         if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
             return True  # the user says so
         answer = self.taken.get("response") or self.taken.get("messages")
+        if answer is not None and answer.guess.key.startswith(f"{CALLS}."):
+            return True  # a model was called
         if answer is None or answer.guess.confidence < MIN_CONFIDENCE or self._are_spans():
             return False
         if "prompt" not in self.taken and any(doubt.endswith(UNEQUAL) for doubt in self.doubts):
@@ -58,6 +60,10 @@ class RolloutEvidence(KnownFields):
                 return True
             if _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
                 return True
+            if names_model(self._name) and "ground_truth" in self.taken and reward.match.group < UNSURE:
+                return True
+            if group < UNSURE and self._is_call() and reward.match.group < UNSURE:
+                return True
             asked = prompt is not None and prompt.match.group < 3
             if (
                 group < 2
@@ -67,11 +73,19 @@ class RolloutEvidence(KnownFields):
                 return True
             return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
         is_named = _NAMED_SAMPLES.search(self._name) is not None
-        is_of_model = _NAMED_MODEL.search(self._name) is not None
+        is_of_model = names_model(self._name)
         is_judged = "ground_truth" in self.taken and (
             key_says_model(answer.guess.key)
             or (prompt is not None and any(map(key_says_model, self._columns)))
         )
+        if prompt is not None and group < UNSURE and (self._is_call() or self._is_rendered(prompt.guess.key)):
+            return True
+        if group < UNSURE and self._is_call() and self._is_reply(answer.guess.key):
+            return True
+        if is_named and self._are_transitions(answer.guess.key):
+            return True
+        if prompt is not None and group < 2 and self._are_answers_of_models(answer.guess.key):
+            return True
         is_several = any(column.records > 1 for column in self._columns.values())
         is_named_so = is_of_model or self._is_model_named()
         if group == 0 and ((self._is_choice() and is_several) or (prompt is not None and is_named_so)):
@@ -100,6 +114,32 @@ class RolloutEvidence(KnownFields):
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
 
+    def _is_rendered(self, key: str) -> bool:
+        """Return True for prompts in a chat template, which only a model reads."""
+        column = self._columns.get(key)
+        texts = [value for value in column.values if isinstance(value, str)] if column is not None else []
+        return bool(texts) and all(_TEMPLATE.search(text) is not None for text in texts)
+
+    def _is_reply(self, key: str) -> bool:
+        """Return True for a text beside what an API writes with it, in the same object or one of its own."""
+        outer = key.partition(".")[0]
+        stem = plain_name(outer).rpartition("_")[0] or plain_name(outer)
+        return any(
+            plain_name(each).rpartition(".")[2] in _OF_REPLY and plain_name(each).startswith(stem)
+            for each in self._columns
+            if "." in each
+        )
+
+    def _are_answers_of_models(self, key: str) -> bool:
+        """Return True for columns that are called like models, or that a record names models for."""
+        if not stands_for_columns(key) or key.endswith("*"):
+            return False
+        models = [names_model(name) for name in columns_of(key, self._columns)]
+        return all(models) or any(
+            plain_name(each).startswith("model") and all(isinstance(value, str) and names_model(value) for value in column.values)
+            for each, column in self._columns.items()
+        )
+
     def _repeats_answer(self, key: str) -> bool:
         """Return True if a key of a response holds the last message of a conversation again."""
         talks = self._columns[key].values if key in self._columns else []
@@ -115,7 +155,7 @@ class RolloutEvidence(KnownFields):
     def _is_text_of_model(self, key: str) -> bool:
         """Return True for a text beside the id of its question, in a file that is called like a model."""
         beside = {plain_name(each) for each in self._columns}
-        is_named = _NAMED_MODEL.search(self._name) is not None
+        is_named = names_model(self._name)
         return is_named and plain_name(key) == "text" and "question_id" in beside
 
     def _has_verdict(self) -> bool:
@@ -153,6 +193,6 @@ def says_samples(name: str) -> bool:
 
 def says_model(path: str, keys: Collection[str]) -> bool:
     """Return True if a file is called like a model, or most of several keys are."""
-    named = sum(_NAMED_MODEL.search(key.lower()) is not None for key in keys)
-    is_file = _NAMED_MODEL.search(path.rpartition("/")[2].lower()) is not None
+    named = sum(names_model(key) for key in keys)
+    is_file = names_model(path.rpartition("/")[2])
     return is_file or (len(keys) > 1 and 2 * named >= len(keys))

@@ -26,7 +26,7 @@ from rlpanel.sources.mapping.mapping_text import Keys
 from rlpanel.sources.readers.containers import first_lines
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.json_parser import parse, to_python
-from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
 #: Most folders that are searched, and most files that are listed.
 _MAX_FOLDERS, MAX_FILES = 1000, 60
@@ -110,7 +110,7 @@ def read_first(file: FoundFile) -> FirstRecords:
     good, records, problem = [], [], ""
     for line in lines:
         try:
-            records.append({key: to_python(value) for key, value in parse(line).items()})
+            records.append({key: to_python(value) for key, value in parse(line, MAX_SAMPLES).items()})
             good.append(line)
         except LineError as error:
             problem = problem or f"its first line is {error}"
@@ -143,7 +143,7 @@ def preview(first: FirstRecords, keys: Keys) -> Preview:
         if len(samples) >= PREVIEWED:
             break
         try:
-            if not adapter.accepts(first.file.path, document := parse(line)):
+            if not adapter.accepts(first.file.path, document := parse(line, MAX_SAMPLES)):
                 problem = problem or _lacking(keys)
                 continue
             samples += read_samples(adapter, document, first.file.path, full=True)

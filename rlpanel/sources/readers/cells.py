@@ -1,7 +1,11 @@
 """Reads ``.csv`` and ``.tsv`` files as files of lines: a row, written as a JSON object, is a line.
 
-A row ends at a newline outside of quotes. The first row holds the names of the columns. A cell is typed by
-itself: an empty one is missing, what JSON has as a number is a number, and all else, also JSON, is a text.
+A row ends at a newline outside of quotes. The first row holds the names of the columns; a table whose first row
+has a number where the rows below have one has no names, and its columns are ``column_1``, ``column_2``. A cell is
+typed by itself: an empty one is missing, what JSON has as a number is a number, and lists and objects in JSON or
+in Python's notation, as pandas writes them, are lists and objects. All else is a text. In a column of texts, such
+as ``response``, only messages are more than a text, and in one of several texts, such as ``responses``, lists of
+texts.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +26,9 @@ from rlpanel.sources.readers.compressed import CompressedFile, CompressedTail
 from rlpanel.sources.readers.json_places import BOM
 from rlpanel.sources.readers.jsonl import REASON_CHARS, JsonlFile
 from rlpanel.sources.readers.tail import Block, Tail
+from rlpanel.sources.records.json_parser import parse_value
+from rlpanel.sources.records.messages import is_messages
+from rlpanel.sources.records.python_text import python_value
 from rlpanel.sources.records.record_types import BadLine, Chunk
 
 SUFFIXES = (".csv", ".tsv")
@@ -31,7 +40,7 @@ _CELL_CHARS = 64 << 20
 _NAME_CHARS, _MIN_COLUMNS = 200, 2
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OTHER = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "true": "true", "false": "false"}
-#: Columns whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
+#: Columns, or ends of their names, whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
 _TEXTS = frozenset(
     {
         *("prompt", "prompts", "question", "query", "input", "instruction", "problem", "context", "messages"),
@@ -39,6 +48,16 @@ _TEXTS = frozenset(
         *("answer", "ground_truth", "gts", "gold", "target", "solution", "label", "reference"),
     }
 )
+
+_WORDS = re.compile(r"[^a-z]+")
+#: Columns whose cells may hold several texts.
+_SEVERAL = frozenset({"prompts", "responses", "completions"})
+#: Lists and objects, a text in one of them, and a list of numbers as numpy prints it.
+_NESTED = re.compile(r"\s*(?:\[.*\]|\{.*\})\s*", re.DOTALL)
+_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_ARRAY = re.compile(r"\[\s*[-+\d.eE]+(?:\s+[-+\d.eE]+)*\s*\]")
+#: Rows that are compared with the first one.
+_COMPARED = 5
 
 #: Start and end of a row, and its cells.
 Row = tuple[int, int, list[str]]
@@ -78,9 +97,23 @@ def read_header(path: str) -> tuple[str, list[str], int]:
     wide = path.removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
     delimiter = "\t" if wide else max(",;\t", key=lambda each: first.count(each.encode()))
     _, end, names = next(split_rows(body, delimiter), (0, 0, []))
+    if (count := _unnamed_columns(body, delimiter)) and body is head:
+        return delimiter, [f"column_{at + 1}" for at in range(count)], 0
     is_whole = body[:end].endswith(b"\n") and len(names) >= _MIN_COLUMNS
     is_named = is_whole and all(len(name) <= _NAME_CHARS and name.isprintable() for name in names)
     return delimiter, names if is_named and len(set(names)) == len(names) else [], len(head) - len(body) + end
+
+
+def _unnamed_columns(body: bytes, delimiter: str) -> int:
+    """Return the number of columns of a table without their names; 0 if its first row names them."""
+    rows = [cells for _, _, cells in islice(split_rows(body, delimiter), _COMPARED + 1)]
+    first, others = (rows[0], rows[1:-1] or rows[1:]) if rows else ([], [])
+    if len(first) < _MIN_COLUMNS or not others or any(len(row) != len(first) for row in others):
+        return 0
+    numbers = [at for at, cell in enumerate(first) if _NUMBER.fullmatch(cell)]
+    if list(filter(None, first)) == [str(at) for at in range(len(numbers))]:
+        return 0  # pandas counts columns that have no names
+    return len(first) if any(all(_NUMBER.fullmatch(row[at]) for row in others) for at in numbers) else 0
 
 
 def line_of(names: Sequence[str], cells: Sequence[str]) -> bytes:
@@ -98,12 +131,40 @@ def line_of(names: Sequence[str], cells: Sequence[str]) -> bytes:
 def _value(name: str, cell: str) -> str:
     if not cell:
         return "null"
-    if name.lower() not in _TEXTS:
+    if cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) and (nested := _nested(name.lower(), cell)):
+        return nested
+    if not _TEXTS.intersection((name.lower(), _WORDS.split(name.lower())[-1])):
         if _NUMBER.fullmatch(cell):
             return cell
         if (other := _OTHER.get(cell.lower())) is not None:
             return other
     return json.dumps(cell, ensure_ascii=False)
+
+
+def _nested(name: str, cell: str) -> str:
+    """Return the JSON of a list or an object in a cell; empty if it is a text."""
+    value = _read_nested(cell)
+    if not isinstance(value, (list, dict)) or not value:
+        return ""
+    if name in _TEXTS and not is_messages(value):
+        are_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return json.dumps(value, ensure_ascii=False) if name in _SEVERAL and are_texts else ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _read_nested(cell: str) -> Any:
+    """Return the value of a cell in JSON's or Python's notation, or as numpy prints it; None for a text."""
+    with suppress(LineError):
+        return parse_value(cell)
+    texts = _TEXT.findall(cell)
+    if len(texts) > 1 and not _TEXT.sub("", cell.strip()[1:-1]).strip():  # Python would join such texts
+        cell = f"[{', '.join(texts)}]"
+    with suppress(ValueError):
+        return python_value(cell)
+    is_array = _ARRAY.fullmatch(cell) is not None
+    with suppress(ValueError):
+        return [float(number) for number in cell[1:-1].split()] if is_array else None
+    return None
 
 
 class _RowEnds(Tail):

@@ -140,7 +140,7 @@ class FoundList:
 
 
 #: Most objects that lead to a list, most lists that are looked at, and most values that are returned.
-_MAX_KEYS, _MAX_LISTS, _MAX_VALUES = 3, 64, 20
+_MAX_KEYS, _MAX_LISTS, _MAX_VALUES = 4, 64, 20
 
 
 class Outline:

@@ -12,6 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from rlpanel.errors import (
     LineError,
+    LineTooLarge,
     RLPanelError,
     SourceChanged,
     SourceDamaged,
@@ -25,7 +26,7 @@ from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.fields import TEXT_KEYS, build_texts
-from rlpanel.sources.records.json_parser import is_whole, parse, parse_some
+from rlpanel.sources.records.json_parser import MAX_KEYS, is_whole, parse, parse_some
 from rlpanel.sources.records.record_types import (
     MAX_SAMPLES,
     Adapter,
@@ -79,9 +80,12 @@ class JsonlFile:
         Whether lines are read while the file is written; else it is read once it is whole.
     container : Container or None
         How the file holds its records, see `containers.open_reader`.
+    most_keys : int
+        Most keys of a line: those of a sample, or the ids of a document's samples.
     """
 
     lines_on_disk = grows = True
+    most_keys = MAX_KEYS
     container: object = None
 
     def __init__(
@@ -213,7 +217,7 @@ class JsonlFile:
         cached = self._cached_line
         if cached is not None and cached[0] == locator.hash:
             return cached[1][locator.part]
-        records = read_samples(self.adapter, parse(line), self.name, full=True, offset=locator.offset)
+        records = read_samples(self.adapter, parse(line, self.most_keys), self.name, full=True, offset=locator.offset)
         # A page of the grid requests the samples of one line one at a time.
         self._cached_line = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
@@ -330,8 +334,10 @@ class JsonlFile:
         try:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
-            fields = parse(line)
+            fields = parse(line, self.most_keys)
             records = read_samples(self.adapter, fields, self.name, full=False, offset=offset)
+            if len(fields) > MAX_KEYS and len(records) < 2:  # its keys would be columns, not samples
+                raise LineTooLarge(f"the line has {len(fields):,} keys; the limit is {MAX_KEYS:,}")
             if len(records) > MAX_SAMPLES:
                 raise LineError(f"{len(records):,} samples in one line; the limit is {MAX_SAMPLES:,}")
         except MemoryError:  # the line may be good: it is read again later

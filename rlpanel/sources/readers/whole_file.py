@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 
-from rlpanel.errors import LineError, SourceChanged, SourceDamaged, SourceUnready
+from rlpanel.errors import LineError, LineTooLarge, SourceChanged, SourceDamaged, SourceUnready
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.decompress import DecompressedStream, open_plain
 from rlpanel.sources.files.file_access import reason_of
@@ -20,7 +20,7 @@ from rlpanel.sources.readers.json_places import text_start
 from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, REASON_CHARS, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import BadLine, Chunk, Locator
+from rlpanel.sources.records.record_types import MAX_SAMPLES, BadLine, Chunk, Locator
 
 #: A row's number, and the row as JSON or the reason why it cannot be written as such.
 Row = tuple[int, bytes | LineError]
@@ -192,6 +192,8 @@ class RowsFile(WholeFile):
 class DocumentFile(WholeFile):
     """Reads one JSON document. It is line 1, without the blanks around it."""
 
+    most_keys = MAX_SAMPLES
+
     def poll(self, budget: int) -> Iterator[Chunk]:
         """Yield the document's samples if the file changed; ``budget`` is ignored.
 
@@ -222,10 +224,12 @@ class DocumentFile(WholeFile):
 
 
 def check_complete(document: bytes) -> None:
-    """Raise SourceUnready if the bytes are not a JSON object."""
+    """Raise SourceUnready if the bytes are not a JSON object, or hold more than is read."""
     if not document:
         raise SourceUnready("is incomplete or damaged (it is empty)")
     try:
-        parse(document)
+        parse(document, MAX_SAMPLES)
+    except LineTooLarge as error:
+        raise SourceUnready(f"is too large: {str(error).replace('the line', 'the document')}") from None
     except LineError as error:
         raise SourceUnready(f"is incomplete or damaged ({str(error)[:120]})") from error

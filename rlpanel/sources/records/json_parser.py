@@ -17,7 +17,7 @@ from typing import Any
 import jiter
 import numpy as np
 
-from rlpanel.errors import LineError
+from rlpanel.errors import LineError, LineTooLarge
 
 try:
     import simdjson
@@ -38,6 +38,9 @@ MAX_LISTS = 1_000_000
 #: Most keys of a sample, because each key may become a column.
 MAX_KEYS = 10_000
 
+#: Objects with more keys are not read lazily: simdjson searches each key from the start.
+_MANY_KEYS = 1_000
+
 #: Types of lists, and types of all values that are neither numbers nor texts.
 LISTS = frozenset({list} if simdjson is None else {list, simdjson.Array})
 NESTED = LISTS | {dict, type(None)} | ({simdjson.Object} if simdjson is not None else set())
@@ -45,7 +48,7 @@ NESTED = LISTS | {dict, type(None)} | ({simdjson.Object} if simdjson is not None
 _local = threading.local()
 
 
-def parse(line: bytes) -> dict[str, Any]:
+def parse(line: bytes, most_keys: int = MAX_KEYS) -> dict[str, Any]:
     """Return the object in ``line``; if a key is repeated, its last value counts.
 
     Arrays and objects in it may be lazy and must be dropped before this thread's next call: simdjson's
@@ -56,12 +59,14 @@ def parse(line: bytes) -> dict[str, Any]:
     ------
     LineError
         If the line is not a JSON object. The message gives the reason without file and line.
+    LineTooLarge
+        If it has more than ``most_keys`` keys. A document may have one for each sample.
     """
     if len(line) > _FAST_BYTES:
         _check_lists(line)
-        return parse_slow(line)
-    document = _fast(line) if simdjson is not None else None
-    return document if document is not None else parse_slow(line)
+        return parse_slow(line, most_keys)
+    document = _fast(line, most_keys) if simdjson is not None else None
+    return document if document is not None else parse_slow(line, most_keys)
 
 
 def parse_some(line: bytes, keys: Collection[str]) -> dict[str, Any]:
@@ -113,16 +118,16 @@ def _check_lists(line: bytes) -> None:
     """Raise LineError if the parsed line could take many times its length in memory."""
     count = line.count(b"[") + line.count(b"{")
     if count > MAX_LISTS:
-        raise LineError(f"the line holds {count:,} lists and objects; the limit is {MAX_LISTS:,}")
+        raise LineTooLarge(f"the line holds {count:,} lists and objects; the limit is {MAX_LISTS:,}")
 
 
-def _check_keys(document: Any) -> None:
-    """Raise LineError for too many keys, before each key becomes a Python object."""
-    if len(document) > MAX_KEYS:
-        raise LineError(f"the line has {len(document):,} keys; the limit is {MAX_KEYS:,}")
+def _check_keys(document: Any, most: int) -> None:
+    """Raise LineTooLarge for too many keys, before each key becomes a Python object."""
+    if len(document) > most:
+        raise LineTooLarge(f"the line has {len(document):,} keys; the limit is {most:,}")
 
 
-def _fast(line: bytes) -> dict[str, Any] | None:
+def _fast(line: bytes, most_keys: int) -> dict[str, Any] | None:
     """Parse a line with simdjson; None if another parser must be used."""
     try:
         if len(line) < _SHORT_BYTES:
@@ -130,10 +135,12 @@ def _fast(line: bytes) -> dict[str, Any] | None:
             return document if type(document) is dict else None
     except (ValueError, RuntimeError, KeyError):
         return None
-    return _lazy_fields(line)
+    return _lazy_fields(line, most_keys=most_keys)
 
 
-def _lazy_fields(line: bytes, wanted: Collection[str] | None = None) -> dict[str, Any] | None:
+def _lazy_fields(
+    line: bytes, wanted: Collection[str] | None = None, most_keys: int = MAX_KEYS
+) -> dict[str, Any] | None:
     """Parse a line with simdjson and return the values of all or some keys; None as `_fast`."""
     try:
         document = _parser().parse(line)
@@ -141,7 +148,9 @@ def _lazy_fields(line: bytes, wanted: Collection[str] | None = None) -> dict[str
         return None
     if type(document) is not simdjson.Object:
         return None
-    _check_keys(document)
+    _check_keys(document, most_keys)
+    if len(document) > _MANY_KEYS:
+        return None
     try:
         keys = list(document)
         # simdjson gives the first value of a repeated key, and a key cut at NUL may equal another key.
@@ -160,12 +169,12 @@ def _parser() -> Any:
         return _local.parser
 
 
-def parse_slow(line: bytes) -> dict[str, Any]:
+def parse_slow(line: bytes, most_keys: int = MAX_KEYS) -> dict[str, Any]:
     """Parse a line as `parse` does, but without simdjson: nothing in the result is lazy."""
     document = _parse_any(line)
     if not isinstance(document, dict):
         raise LineError(f"a JSON {_kind(document)} where an object was expected")
-    _check_keys(document)
+    _check_keys(document, most_keys)
     return document
 
 

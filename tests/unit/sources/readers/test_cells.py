@@ -61,7 +61,7 @@ def test_a_cell_is_typed_by_itself(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_bytes(rows_of(header, *rows))
     found, _ = first_lines(str(tmp_path / "log.csv"))
     assert [list(json.loads(line, parse_float=str, parse_constant=str).values()) for line in found] == [
-        [1, "1_2", "4.50", "1_2", '{"a": [1]}', True, 2**60 + 1],
+        [1, "1_2", "4.50", "1_2", {"a": [1]}, True, 2**60 + 1],
         [2, None, "007", None, None, False, None],
         [3, "p", "1e5", "-2.5e-1", "007", "NaN", -12],
     ]
