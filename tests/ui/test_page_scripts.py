@@ -62,7 +62,7 @@ def test_plots_ask_for_no_styles(board: BoardPage) -> None:
 
 
 def test_a_select_takes_options_before_it_is_drawn(board: BoardPage) -> None:
-    """A page that is opened while the first one is built sends them before the browser has drawn its fields."""
+    """A page that is opened at once sends them before the browser has drawn its fields."""
     board.go(run="long", step=2).settled(2)
     options = board.page.evaluate(
         """async () => {
