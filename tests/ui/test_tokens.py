@@ -344,7 +344,7 @@ def test_replacement_characters_are_counted(open_tokens: OpenTokens) -> None:
             "serve with --tokenizer tokenizer.json",
         ),
         (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "no tokens: log response_tokens"),
-        (None, "Choose a sample to read its tokens.", ""),
+        (None, "No sample is shown: choose one in the grid.", ""),
     ],
     ids=["tokens", "values", "ids", "text", "none"],
 )

@@ -310,7 +310,7 @@ def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     where = {"from": left, "to": right, "prompts": bins.count(rounded)}
     # A lone value is a thin bar in the middle, as in the distribution of rewards.
     ends = (float(bins.edges[0]), float(bins.edges[-1])) if len(left) == 1 else None
-    return bar_plot(layers, x=ends, tips=tips_of(left, right, where))
+    return bar_plot(layers, x=ends, tips=tips_of(left, right, where), counts=True)
 
 
 def lone_difference(differences: np.ndarray) -> str:
