@@ -52,6 +52,28 @@ def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
     return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
 
 
+def fixed(value: float, digits: int = 2, *, sign: bool = False) -> str:
+    """Return a number with a fixed number of decimals and, below zero, the minus sign of `number`.
+
+    Parameters
+    ----------
+    value : float
+    digits : int
+        Number of decimals.
+    sign : bool
+        Whether a number from zero on gets a plus sign, as the difference of two numbers.
+
+    Examples
+    --------
+    >>> fixed(-0.654), fixed(0.5, sign=True), fixed(-0.001, sign=True), fixed(float("nan"))
+    ('−0.65', '+0.50', '+0.00', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    rounded = round(value, digits) + 0.0  # no minus before what rounds to zero
+    return f"{rounded:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+
+
 def size_text(size: float) -> str:
     """Return a number of bytes as text.
 

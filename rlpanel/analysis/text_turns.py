@@ -22,6 +22,8 @@ from rlpanel.texts.chat_templates import Turn, continued_turns, open_turn, turns
 #: Most characters of a text in which markup is searched.
 _MAX_CHARS = 4_000_000
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+#: A call without markup, on a line of its own: decoding may leave out special tokens.
+_BARE_CALL = re.compile(r'\s*(\{"name"\s*:[^\n]*"(?:arguments|parameters)"[^\n]*\})[ \t]*(?:\n|\Z)')
 #: A call as Qwen Coder writes it, and its arguments.
 _FUNCTION = re.compile(r"\s*<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
 _PARAMETER = re.compile(r"<parameter=([^>\s]+)>\s*(.*?)\s*(?:</parameter>|\Z)", re.DOTALL)
@@ -198,6 +200,9 @@ def _with_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
         if calls:
             parts["tool_calls"] = calls
             parts["content"] = _CALL.sub("", parts["content"]).strip()
+    elif "tool_calls" not in parts and (bare := _BARE_CALL.match(parts["content"])):
+        parts["tool_calls"] = [*_read_calls(bare[1])]
+        parts["content"] = parts["content"][bare.end() :].strip()
     return parts
 
 

@@ -132,8 +132,8 @@ class Aligned:
         def say(at: int) -> str:
             start = int(self.starts[at])
             first = int(np.argmax(bad[start : start + int(self.counts[at])]))
-            value = float(self.values[0][start + first])
-            return text.format(count=f"{int(number[at]):,}", token=f"{first:,}", value=f"{value:.6g}")
+            value = f"{float(self.values[0][start + first]):.6g}".replace("-", "−")
+            return text.format(count=f"{int(number[at]):,}", token=f"{first:,}", value=value)
 
         return self.all_marks(number > 0, np.ones(len(number), bool) if defined is None else defined, say)
 

@@ -1,8 +1,8 @@
 """One line that shows what an agent did: its tool calls, the last error, then its last words.
 
 Agents' responses are logged as one text. The calls are found by the markup of the chat templates, or by the
-lines that rlpanel itself writes for logged messages. A text without calls is left as it is. Of a long text,
-both ends are read.
+lines that rlpanel itself writes for logged messages. Messages without calls show what the agent said in its
+turns; any other text is left as it is. Of a long text, both ends are read.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _RESULT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _RESULT_MARK = re.compile(r"</?tool_response>|\[/?TOOL_RESULTS\]|^\[tool[^\]\n]*\] ?")
+#: The beginning of a logged message.
+_ROLE = re.compile(r"^\[(assistant|user|system|tool)[^\]\n]*\] ", re.MULTILINE)
 #: What a result that is an error begins with or names, and the characters that are looked at.
 _FAILED = re.compile(r"\b(?:error|exception|traceback|timed? ?out|failed|unavailable)\b", re.IGNORECASE)
 _HEAD = 80
@@ -59,7 +61,7 @@ def ends_of(text: str, chars: int) -> str:
 
 
 def agent_line(text: str, *, failed: bool = False) -> str:
-    """Return a response's calls, last error and last words as one line; without a call, the text itself.
+    """Return a response's calls, last error and last words as one line; without a call, its turns or itself.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ def agent_line(text: str, *, failed: bool = False) -> str:
     found = list(_CALL.finditer(text))
     calls = [call for match in found for call in _calls_of(match)] or _bare_calls(text)
     if not calls:
-        return f"{text}{cut}{end}"
+        return ("" if cut else _turns(text)) or f"{text}{cut}{end}"
     written = calls[:_WRITTEN]
     if cut:
         written = [written[0], ELLIPSIS]
@@ -91,6 +93,22 @@ def agent_line(text: str, *, failed: bool = False) -> str:
     last = _words(rest[found[-1].end() :] if found else rest) if found or cut else ""
     parts = [", ".join(written), _error(rest) or "✗ error" * failed, last]
     return " → ".join(part for part in parts if part)
+
+
+def without_markup(text: str) -> str:
+    """Return a text as one line without thoughts, roles and special tokens; the text if it has no more."""
+    return " ".join(_MARKUP.sub(" ", text).split()) or text
+
+
+def _turns(text: str) -> str:
+    """Return what an agent without tools said in its first and last turn; empty if the text has one turn."""
+    parts = _ROLE.split(text)
+    turns = zip(parts[1::2], parts[2::2], strict=True)
+    said = [without_markup(words) for role, words in turns if role == "assistant"]
+    if parts[0].strip() or len(said) < 2:
+        return ""
+    between = [f"{len(said) - 2} more turn{'s' * (len(said) > 3)}"] if len(said) > 2 else []
+    return " → ".join([_short(said[0]), *between, said[-1]])
 
 
 def _error(text: str) -> str:

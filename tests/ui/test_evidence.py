@@ -132,6 +132,8 @@ def test_explain_begins_with_the_finding_and_counts_calls_and_rollouts_of_each_t
     expect(board.page.locator(".rl-explain-finding")).to_contain_text(
         "Of the calls of search, 150 of 429 fail"
     )
+    expect(board.page.locator(".rl-opened-finding .sentence")).to_contain_text("have an error of search")
+    expect(board.page.locator(".rl-explain-finding")).not_to_contain_text("have an error of search")
     tools = board.page.locator(".rl-explain-tools button.row")
     expect(tools.first).to_contain_text("search")
     expect(tools).to_have_count(3)

@@ -35,6 +35,7 @@ def write(folder: Path, reward: float = 0.0) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path) -> None:
     write(root / "run")
+    write(root / "new")
     claim = {"metric": "reward_mean", "steps": "2", "expected": 2.0}
     entries = [
         {"id": "p", "report": "Found", "kind": "text", "text": PASSAGE},
@@ -91,6 +92,17 @@ def test_a_person_adds_claims_of_each_kind_and_removes_one(board: BoardPage, roo
     kinds = [json.loads(each)["kind"] for each in (root / "run" / FILE).read_text("utf-8").splitlines()]
     assert kinds == ["number", "quotation", "query", "removed"]
     assert board.page.evaluate("window.ran") is None
+
+
+def test_a_page_without_claims_offers_some_and_ends_below_them(board: BoardPage) -> None:
+    board.open(run="new", page="investigations").settled()
+    card, offers = board.page.locator(".rl-page-view"), board.page.locator(".rl-investigations .offers li")
+    expect(offers).to_have_count(2)
+    board.until(lambda: 0 < (card.bounding_box() or {"height": 0})["height"] < 420, "no large empty box")
+    finding = offers.first.locator("span").inner_text()
+    offers.first.get_by_role("button", name="Claim this").click()
+    expect(claims(board, "holds")).to_contain_text(finding)
+    expect(offers).to_have_count(0)
 
 
 def test_marks_are_shown_and_a_claim_leads_to_its_place(board: BoardPage) -> None:

@@ -59,3 +59,32 @@ def test_plots_ask_for_no_styles(board: BoardPage) -> None:
     )
     board.go(run="long", step=1).settled(1)
     assert board.page.evaluate("window.asked") == 0
+
+
+def test_a_select_takes_options_before_it_is_drawn(board: BoardPage) -> None:
+    """A page that is opened at once sends them before the browser has drawn its fields."""
+    board.go(run="long", step=2).settled(2)
+    options = board.page.evaluate(
+        """async () => {
+          const { Select } = Bokeh.require("models/widgets/select")
+          const select = new Select({ options: ["before"] })
+          const view = await Bokeh.require("core/build_views").build_view(select)
+          select.options = ["first", "second"]
+          select.value = "second"
+          view.render()
+          return [[...view.input_el.options].map((each) => each.value).join(), view.input_el.value]
+        }"""
+    )
+    assert options == ["first,second", "second"]
+
+
+def test_ticks_below_zero_have_a_minus(board: BoardPage) -> None:
+    """A hyphen is shorter, and stands lower, than the minus of the numbers in the heads of the cards."""
+    board.go(run="long", step=2).settled(2)
+    ticks = board.page.evaluate(
+        """() => {
+          const { PrintfTickFormatter } = Bokeh.require("models/formatters/printf_tick_formatter")
+          return new PrintfTickFormatter({ format: "%.4g" }).doFormat([-0.5, 0, 2e-5], { loc: 0 })
+        }"""
+    )
+    assert ticks == ["−0.5", "0", "2e−5"]

@@ -313,3 +313,28 @@ def test_a_colleague_sees_the_same_sample_tab_and_mode(
     board.tab("Conversation")
     board.page.locator("[data-mode=raw]").click()
     compare("sample, tab and mode")
+
+
+def test_a_page_is_as_high_as_what_it_holds_and_a_long_one_scrolls(open_board: OpenBoard) -> None:
+    board = open_board(run=RUN, page="failures").settled(40)
+    resize(board, 1440)
+    card = board.page.locator(".rl-page-view")
+    expect(board.page.locator(".rl-failures-view .class").first).to_be_visible()
+    few = card.bounding_box()
+    assert few is not None
+    assert few["height"] < 420
+    board.tab("Lint")
+    expect(board.page.locator(".rl-lint")).to_contain_text("passed")
+    many = card.bounding_box()
+    assert many is not None
+    assert many["height"] > 600
+    assert many["y"] + many["height"] <= 900
+
+
+def test_the_prompts_that_are_compared_take_the_room(open_board: OpenBoard) -> None:
+    board = open_board(run=RUN, page="compare", against=RUN, there_at="first").settled(40)
+    rows = board.page.locator(".rl-pairs .tabulator-row")
+    resize(board, 1440, 1200)
+    board.until(lambda: rows.count() > 16, "more rows than eight")
+    expect(rows.last).to_be_in_viewport()
+    expect(board.page.locator(".rl-pairs .tabulator-footer")).to_be_in_viewport()

@@ -216,6 +216,17 @@ def test_the_card_names_token_raw_piece_unit_and_id(open_tokens: OpenTokens) -> 
     expect(board.tip.locator('[data-row="logprob"]')).to_have_text("logprob-0.2500nats")
 
 
+def test_the_lines_below_the_strip_have_the_ends_of_their_scale_beside_them(open_tokens: OpenTokens) -> None:
+    sample = Sample(uid="a:0", step=1, response_tokens=["a", "b", "c"], logprobs=np.array([-0.5, -2.0, -1.0]))
+    board = open_tokens(sample=sample, metric="logprob")
+    ends = board.page.locator(".rl-lines-axis > span")
+    expect(ends).to_have_text(["−0.50", "−2.00"])
+    shown = (ends.first, ends.last, board.page.locator(".rl-lines"))
+    highest, lowest, lines = (each.bounding_box() or {} for each in shown)
+    assert lines["y"] - 4 <= highest["y"] < lowest["y"] < lines["y"] + lines["height"]
+    assert lowest["x"] + lowest["width"] <= lines["x"]
+
+
 def test_the_strip_shows_the_same_card(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
     board.token(13).hover()
@@ -333,7 +344,7 @@ def test_replacement_characters_are_counted(open_tokens: OpenTokens) -> None:
             "serve with --tokenizer tokenizer.json",
         ),
         (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "no tokens: log response_tokens"),
-        (None, "Choose a sample to read its tokens.", ""),
+        (None, "No sample is shown: choose one in the grid.", ""),
     ],
     ids=["tokens", "values", "ids", "text", "none"],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.number_text import number, plus_minus, size_text
+from rlpanel.number_text import fixed, number, plus_minus, size_text
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,11 @@ def test_whole_numbers_of_a_table_keep_all_digits(value: float, text: str) -> No
 )  # fmt: skip
 def test_sizes_have_at_most_one_decimal(size: float, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "text"),
+    [(-0.654, False, "−0.65"), (-0.004, True, "+0.00"), (2.0, True, "+2.00"), (float("nan"), True, "–")],
+)
+def test_fixed_decimals_have_the_same_minus(value: float, sign: bool, text: str) -> None:
+    assert fixed(value, sign=sign) == text

@@ -12,7 +12,9 @@ from bokeh.document import Document
 from panel.io.resources import get_dist_path
 
 from rlpanel.board_url import DARK_DEFAULT
+from rlpanel.panel_fixes.early_selects import EARLY_SELECTS
 from rlpanel.panel_fixes.plot_styles import PLAIN_STYLES
+from rlpanel.panel_fixes.printf_minus import PRINTF_MINUS
 from rlpanel.panels.language.labels import browser_labels, document_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -38,7 +40,7 @@ _TEMPLATE = """
 {%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
 {{ rlpanel_resources(bokeh_css) }}
 {{ rlpanel_allowed(rlpanel_resources(bokeh_js), rlpanel_nonce) }}
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_plot_styles }}</script>
+<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_bokeh_fixes }}</script>
 {{ rlpanel_allowed(plot_script, rlpanel_nonce) }}
 {% endblock %}
 """
@@ -85,7 +87,7 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_resources=without_unused_scripts,
         rlpanel_allowed=_with_nonce,
         rlpanel_nonce="",
-        rlpanel_plot_styles=PLAIN_STYLES,
+        rlpanel_bokeh_fixes=PLAIN_STYLES + EARLY_SELECTS + PRINTF_MINUS,
     )
 
 

@@ -32,6 +32,7 @@ from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
 from rlpanel.panels.tokens.token_ranking import TokenRanking, has_token_metrics
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.update.update_page import UpdatePage
 
 #: Pages that show parts of the board: all of it; grid and sample; the sample alone, which no tab opens.
@@ -68,7 +69,7 @@ PAGES: tuple[Tab, ...] = (
     ),
     Tab("compare", marked("Compare"), compare_page),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
-    Tab("failures", marked("Failures"), FailuresPage, has_failures, log="reward, status"),
+    Tab("failures", marked("Failures"), FailuresPage, has_failures, fits=True, log="reward, status"),
     Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True, log="timing, seconds"),
     Tab(
         "ranking",
@@ -80,12 +81,14 @@ PAGES: tuple[Tab, ...] = (
     ),
     Tab("flight", marked("In flight"), InFlightPage, has_live),
     Tab("drift", marked("Drift"), DriftPage, has_both_logprobs, log="logprobs, rollout_logprobs"),
-    Tab("lint", marked("Lint"), LintPage),
-    Tab("investigations", marked("Investigations"), InvestigationsPage),
+    Tab("lint", marked("Lint"), LintPage, fits=True),
+    Tab("investigations", marked("Investigations"), InvestigationsPage, fits=True),
 )
 
 
 _KEYS = tuple(page.key for page in PAGES)
+_FITTING = frozenset(page.key for page in PAGES if page.fits)
+_CARD = ("rl-card", "rl-page-view")
 
 
 def has_step(page: str) -> bool:
@@ -120,7 +123,8 @@ class RunPages(Viewer):
             margin=0,
             min_height=420,
             visible=False,
-            css_classes=["rl-card", "rl-page-view"],
+            css_classes=[*_CARD],
+            stylesheets=[read_assets("app/page/page_view.css")],
         )
         views = [LazyView[Any](partial(page.make, context), self._card) for page in PAGES]
         self._views = {page.key: view for page, view in zip(PAGES, views, strict=True)}
@@ -162,6 +166,8 @@ class RunPages(Viewer):
             self.shown = shown
             self.bar.value = page if page == RUNS_PAGE else SAMPLES if shown == SAMPLE else shown
             self._card.visible = shown not in BOARD
+            if shown not in BOARD:
+                self._card.css_classes = [*_CARD, *(["rl-fits"] if shown in _FITTING else [])]
             for key, view in self._views.items():
                 view.set_active(key == shown)
         self._say_missing()

@@ -1,6 +1,9 @@
 // Shows and hides the side panel. A CSS variable of the page carries the choice, because the panel's own
 // style depends on the page's width: closed by default on a narrow page, open on a wide one.
 
+/** Events that follow a press; without them no view below takes it for a click. */
+const AFTER_PRESS = ["pointerup", "mousedown", "mouseup", "touchstart", "touchend", "click"]
+
 export function render({ model, el }) {
   const box = element("div", "brand")
   const toggle = element("button", "icon", "☰")
@@ -35,13 +38,23 @@ export function render({ model, el }) {
     const style = styleOfSide()
     const within = event.composedPath()
     if (style?.position !== "absolute" || style.display === "none") return
-    if (!within.includes(findSide()) && !within.includes(box)) show(false)
+    if (within.includes(findSide()) || within.includes(box)) return
+    show(false)
+    // The tap closes the panel and does nothing to what lies below.
+    event.preventDefault()
+    event.stopPropagation()
+    const swallow = (click) => {
+      click.preventDefault()
+      click.stopPropagation()
+    }
+    for (const kind of AFTER_PRESS)
+      document.addEventListener(kind, swallow, { capture: true, once: true, signal: AbortSignal.timeout(600) })
   }
   window.addEventListener("rl-run-opened", onRunOpened)
-  document.addEventListener("pointerdown", onPress)
+  document.addEventListener("pointerdown", onPress, true)
   model.on("remove", () => {
     window.removeEventListener("rl-run-opened", onRunOpened)
-    document.removeEventListener("pointerdown", onPress)
+    document.removeEventListener("pointerdown", onPress, true)
   })
   const logo = element("h1", "logo", "rl")
   logo.append(element("span", "policy", "panel"))

@@ -16,6 +16,7 @@ from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import Signal
+from rlpanel.number_text import fixed
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metric_cache import group_keys
@@ -83,8 +84,8 @@ def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, noun: str) 
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
     pooled = float(reward[mask].mean() - reward[~mask].mean())
     return [
-        f"reward of {noun} minus reward of the others: {_signed(gap.mean())} ± {2 * error:.2f} (2 s.e.) "
-        f"within the {len(gap):,} groups that have both, {_signed(pooled)} pooled."
+        f"reward of {noun} minus reward of the others: {fixed(gap.mean(), sign=True)} ± {2 * error:.2f} "
+        f"(2 s.e.) within the {len(gap):,} groups that have both, {fixed(pooled, sign=True)} pooled."
     ]
 
 
@@ -115,11 +116,6 @@ def group_gaps(
         return None
     masked = np.bincount(group, values * mask)[mixed] / inside[mixed]
     return masked - np.bincount(group, values * ~mask)[mixed] / (size - inside)[mixed]
-
-
-def _signed(value: float) -> str:
-    """Return a number with its sign and two decimals; +0.00 for what rounds to 0."""
-    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:

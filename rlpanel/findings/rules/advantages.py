@@ -20,6 +20,7 @@ from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import RowBatch, Signal, mark, signal
 from rlpanel.metrics.engine.trainer_names import algorithm_of
+from rlpanel.number_text import fixed
 
 #: Rewards this close are the same.
 _SAME = 1e-6
@@ -382,7 +383,7 @@ def _correlation(context: RuleContext, change: Change) -> str:
     norm = np.sqrt((reward[known] ** 2).sum() * (advantage[known] ** 2).sum())
     value = (reward[known] * advantage[known]).sum() / norm if norm > 0 else np.nan
     within = " within groups" if grouped else ""
-    return f"Correlation of reward and advantage{within}: {value:.2f}; it should be positive."
+    return f"Correlation of reward and advantage{within}: {fixed(value)}; it should be positive."
 
 
 def _moments(context: RuleContext, change: Change) -> str:

@@ -15,6 +15,7 @@ from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import column_signal, flag_signal
+from rlpanel.number_text import fixed
 from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
 
 #: Smallest change: in standard deviations of the samples of a step, and relative to the level before.
@@ -197,4 +198,4 @@ def _correlation(context: RuleContext, change: Change, column: str) -> str:
     known = np.isfinite(a) & np.isfinite(b)
     if known.sum() < 3 or not a[known].std() or not b[known].std():
         return "The affected samples do not have both numbers."
-    return f"Correlation of both in the affected samples: {np.corrcoef(a[known], b[known])[0, 1]:.2f}."
+    return f"Correlation of both in the affected samples: {fixed(np.corrcoef(a[known], b[known])[0, 1])}."

@@ -13,6 +13,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings, within_correlation
 from rlpanel.findings.engine.signal import RowBatch, long_stretches, mark, signal
+from rlpanel.number_text import fixed
 
 #: Distance from the group's mean reward that is none.
 _EQUAL = 1e-9
@@ -158,11 +159,11 @@ def length_reward(context: RuleContext) -> Iterator[Finding]:
         severity=severity_of(context, mask, harmful=False),
         sentence=f"Longer responses score higher in {span(context.steps, mask)}.",
         evidence=(
-            f"Correlation of length and reward: {start:.2f} in the first five steps, then up to "
-            f"{np.nanmax(r[mask]):.2f}.",
+            f"Correlation of length and reward: {fixed(start)} in the first five steps, then up to "
+            f"{fixed(float(np.nanmax(r[mask])))}.",
             "Pooled over the step: the prompts with longer responses may just be the easier ones."
             if within is None
-            else f"Among responses to the same prompt: {within:.2f}; unlike the pooled value, it does not "
+            else f"Among responses to the same prompt: {fixed(within)}; unlike the pooled value, it does not "
             "depend on how difficult the prompts are.",
         ),
         advice="Read the longest responses: is the text better, or only longer?",

@@ -14,6 +14,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch
 from rlpanel.findings.rules.texts import mask_of, read_steps
+from rlpanel.number_text import fixed
 
 #: Newest read steps that are compared with earlier ones, fewest earlier ones, and steps between that may
 #: belong to a slow rise.
@@ -179,8 +180,8 @@ def _finding(context: RuleContext, kind: str, text: str, *, tab: str) -> Iterato
     if gap is not None:
         within = ", each less the mean of its group" if context.view.grouped else ""
         evidence.append(
-            f"Reward of samples with it minus reward of the others{within}: {gap[0]:+.2f} ± {2 * gap[1]:.2f} "
-            "(2 s.e.)."
+            f"Reward of samples with it minus reward of the others{within}: {fixed(gap[0], sign=True)} "
+            f"± {2 * gap[1]:.2f} (2 s.e.)."
         )
     is_paid = gap is not None and gap[0] > _PAID * gap[1]
     yield Finding(

@@ -234,10 +234,11 @@ class PromptTable:
             [DataColumn("prompt", "prompt"), *map(_column, (*_NUMBERS, _USED))],
             key="pair",
             page_size=PAGE,
+            by_room=True,
             pick=self._pick,
             empty=tr("The runs have no prompt in common"),
-            height=PAGE * ROW_HEIGHT + 88,
-            sizing_mode="stretch_width",
+            min_height=PAGE * ROW_HEIGHT + 88,
+            sizing_mode="stretch_both",
             margin=(4, 8),
             css_classes=["rl-pairs"],
         )

@@ -64,7 +64,7 @@ class RunsTab(Viewer):
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show, context.threads.views)
         self._looking: BackgroundTask[str] = BackgroundTask(self._propose, context.threads.views)
-        self._against = select_field("against-run", tr("Other run"), 190)
+        self._against = select_field("against-run", tr("Other run"), 220)
         self._steps = {name: StepChoice(context, name) for name in ("samples_here", "samples_there")}
         self._is_drawn = False  # a browser that still builds the fields fails at a change of them
         self._summary = ReportingHtml(
@@ -84,7 +84,7 @@ class RunsTab(Viewer):
         self._table = PromptTable(self._choose)
         self._pair = ResponsePair(context)
         self._results = pn.Column(
-            self._bars, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
+            self._bars, self._table.view, self._pair.view, sizing_mode="stretch_both", margin=0,
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
@@ -310,7 +310,7 @@ def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     where = {"from": left, "to": right, "prompts": bins.count(rounded)}
     # A lone value is a thin bar in the middle, as in the distribution of rewards.
     ends = (float(bins.edges[0]), float(bins.edges[-1])) if len(left) == 1 else None
-    return bar_plot(layers, x=ends, tips=tips_of(left, right, where))
+    return bar_plot(layers, x=ends, tips=tips_of(left, right, where), counts=True)
 
 
 def lone_difference(differences: np.ndarray) -> str:

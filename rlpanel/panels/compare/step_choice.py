@@ -30,7 +30,7 @@ class StepChoice(Viewer):
         super().__init__()
         self._selection, self._name = context.selection, name
         css = name.replace("_", "-")
-        self._mode = select_field(css, tr("Steps of each prompt"), 190)
+        self._mode = select_field(css, tr("Steps of each prompt"), 220)
         self._mode.options = {
             tr("Newest step of each prompt"): NEWEST,
             tr("First step of each prompt"): FIRST,

@@ -137,7 +137,7 @@ class ConversationView {
     }
     this.notes.replaceChildren(...(data.notes ?? []).map((note) => element("div", "", note)))
     if (!this.messages.length)
-      this.content.append(element("div", "quiet", t("Choose a sample to read its conversation.")))
+      this.content.append(element("div", "quiet", t("No sample is shown: choose one in the grid.")))
     clearTimeout(this.resting) // the place was one of the sample before
     this.untouched = true
     this.chosen = false // whether the reader went to a turn, and did not just scroll

@@ -76,6 +76,7 @@ class ExplainTab(Viewer):
         self._choice.param.watch(self._on_choice, "value")
         context.selection.param.watch(self._show, "explain")
         context.param.watch(self._on_marked, ["shaded_steps", "shaded_by_column"])
+        context.param.watch(self._show_finding, "headline")
         self.param.watch(self._show, "active")
         self._show()
 
@@ -111,9 +112,8 @@ class ExplainTab(Viewer):
                 view.set_active(False)
             self._tools.active = False
             return
-        found, opened = self._found, self.context.shaded_steps
-        self._evidence.html = _card(found, is_opened=opened is not None) if found is not None else ""
-        self._evidence.visible = found is not None
+        opened = self.context.shaded_steps
+        self._show_finding()
         self._tools.active = bool(opened and opened.tool)
         question, needs = self._question()
         self._choice.value = question
@@ -121,6 +121,16 @@ class ExplainTab(Viewer):
             if key == question and "asked" in place.view.param:
                 place.view.asked = needs
             place.set_active(key == question)
+
+    def _show_finding(self, *_: Any) -> None:
+        """Show what the finding rests on, and its sentence unless the line above has it."""
+        if not self.active:
+            return
+        found, context = self._found, self.context
+        self._evidence.visible = found is not None
+        if found is not None:
+            sentence = "" if found.sentence == context.headline else found.sentence
+            self._evidence.html = _card(found, sentence, is_opened=context.shaded_steps is not None)
 
     def _on_choice(self, event: Any) -> None:
         if self.active and event.new != self._question()[0]:
@@ -132,15 +142,16 @@ class ExplainTab(Viewer):
             self.context.selection.explain = ":".join([key, *(quote(need, safe="") for need in event.new)])
 
 
-def _card(found: MarkedSteps, *, is_opened: bool) -> str:
-    """Return a finding as HTML: its title, what it says, its evidence, and what to check next."""
+def _card(found: MarkedSteps, sentence: str, *, is_opened: bool) -> str:
+    """Return a finding as HTML: title, what it says unless that is empty, evidence, what to check next."""
     kind = found.text if is_opened else tr("{title}, the worst finding now", title=found.text)
     lines = "".join(f"<li>{safe_text(line)}</li>" for line in found.evidence)
     advice = tr("Check next:")
     next_ = f'<p class="next"><b>{advice}</b> {safe_text(found.advice)}</p>' if found.advice else ""
+    claim = f'<p class="claim">{safe_text(sentence)}</p>' if sentence else ""
     mark = "▲" if found.color == theme.SEVERITY_COLORS["alarm"] else "●"
     return (
         f'<div class="found" style="--mark: var(--rl-{found.color})">'
         f'<p class="kind"><i aria-hidden="true">{mark}</i> {safe_text(kind)}</p>'
-        f'<p class="claim">{safe_text(found.sentence)}</p><ul>{lines}</ul>{next_}</div>'
+        f"{claim}<ul>{lines}</ul>{next_}</div>"
     )

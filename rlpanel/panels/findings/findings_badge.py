@@ -173,6 +173,10 @@ class FindingsBadge:
         finding = self._findings.get(self.context.selection.finding)
         marked = _marked(finding) if finding else None
         with pn.io.hold():
+            worst = self.current.found[0]["sentence"] if self.current.found else ""
+            self.context.headline = (
+                finding_json(finding, self.context.snapshot)["sentence"] if finding else worst
+            )
             if marked != self.context.shaded_steps:
                 self.context.shaded_steps = marked
             self.popup.opened = finding.key if finding else ""

@@ -19,6 +19,7 @@ from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.agent_line import without_markup
 from rlpanel.texts.prompt_parts import TextStyle, clean
 from rlpanel.texts.shorten import last_line, one_line
 
@@ -44,18 +45,20 @@ def read_rollouts(index: RunIndex, view: RunView, rows: np.ndarray, style: TextS
     ]
     names = [name for name in _NUMBERS if snapshot.has_number(name) or name in view.derived]
     values = {name: view.values(name, rows) for name in names}
+    statuses = _statuses(snapshot, rows)
+    has_status = any(status != "–" for status in statuses)
     yield [
         {
             "uid": uid,
             "numbers": [
                 [tr("rollout"), str(place + 1), tr("Place of the rollout in its group"), "rollout"],
                 *(number_entry(name, float(values[name][place])) for name in names),
-                [tr("status"), status, tr("How the rollout ended"), "status"],
+                *([[tr("status"), status, tr("How the rollout ended"), "status"]] if has_status else []),
             ],
-            "lines": [[tr("last line"), last_line(texts[place])], [tr("parts with"), own]],
+            "lines": [[tr("last line"), without_markup(last_line(texts[place]))], [tr("parts with"), own]],
         }
         for place, (uid, status, own) in enumerate(
-            zip(snapshot.uids(rows), _statuses(snapshot, rows), own_words(texts), strict=True)
+            zip(snapshot.uids(rows), statuses, own_words(texts), strict=True)
         )
     ]
 

@@ -29,6 +29,8 @@ class Tab(NamedTuple):
         Returns whether a run (its `Snapshot`) logs what the tab shows; the tab is left out if not.
     of_step : bool
         Whether a page shows the selected step: the bar of steps then stays above it.
+    fits : bool
+        Whether a page is as high as its content: one with little in it is no large empty box.
     log : str
         Keys that a run must log so that the page applies.
     """
@@ -38,6 +40,7 @@ class Tab(NamedTuple):
     make: Callable[[Any], ActiveView]
     applies: Callable[[Any], bool] = lambda _: True
     of_step: bool = False
+    fits: bool = False
     log: str = ""
 
 

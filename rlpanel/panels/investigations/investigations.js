@@ -1,5 +1,8 @@
 // Reports of a run: passages and claims with their marks. Texts of logs are set as text; passages are sanitized.
 
+/** Most findings that a page without claims offers. */
+const MOST_OFFERS = 5
+
 function evidenceOf(entry) {
   if (!entry.evidence.length) return []
   const box = element("details", "evidence")
@@ -46,6 +49,43 @@ function entryOf(model, entry) {
   if (entry.mark) box.append(...valuesOf(entry), ...evidenceOf(entry))
   if (!entry.mark) box.append(foot)
   return box
+}
+
+/** A claim that the run offers: its words, and a button that writes it into the first report. */
+function offerOf(model, words, claim) {
+  const line = element("li")
+  const report = model.state.names?.[0] ?? "Report"
+  const take = button("offer", t("Claim this"), "", () => model.send_msg(["add", { report, ...claim }]))
+  line.append(take, element("span", "", shownText(words)))
+  return line
+}
+
+/** What a page without claims shows: what a report is, and the claims with which it may begin. */
+function beginningOf(model) {
+  const parts = [
+    element(
+      "p",
+      "quiet",
+      t("A report holds claims: numbers, findings, quotations, queries. Each is evaluated at every load."),
+    ),
+  ]
+  const { rules, metrics, newest, writes } = model.state
+  if (!writes) return parts
+  const offers = (rules ?? [])
+    .slice(0, MOST_OFFERS)
+    .map(({ rule, subject, words }) => offerOf(model, words, { kind: "finding", rule, subject, text: words }))
+  if (newest && metrics?.includes("reward_mean"))
+    offers.push(
+      offerOf(model, t("The mean reward of step {step}", { step: newest }), {
+        kind: "number",
+        metric: "reward_mean",
+        steps: newest,
+      }),
+    )
+  if (!offers.length) return parts
+  const list = element("ul", "offers")
+  list.append(...offers)
+  return [...parts, element("h3", "", t("Begin with what the run shows")), list]
 }
 
 function codeBox(model) {
@@ -96,15 +136,10 @@ export function render({ model }) {
       section.append(...report.entries.map((entry) => entryOf(model, entry)))
       return section
     })
-    const empty = element(
-      "p",
-      "quiet",
-      t("A report holds claims: numbers, findings, quotations, queries. Each is evaluated at every load."),
-    )
-    reports.replaceChildren(...(groups.length ? groups : [empty]))
+    reports.replaceChildren(...(groups.length ? groups : beginningOf(model)))
     drawHead()
   }
-  model.on("state", drawHead)
+  model.on("state", () => (model.reports.length ? drawHead() : drawReports()))
   model.on("reports", drawReports)
   model.on("msg:custom", (message) => save([message.html], message.file, "text/html"))
   root.append(head, form, reports)

@@ -21,6 +21,7 @@ from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.investigations.report_html import report_html
 from rlpanel.panels.investigations.report_payload import counts_text, report_groups
+from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
@@ -183,6 +184,7 @@ class InvestigationsPage(Viewer):
             "gives": self.context.new_code is not None,
             "step": "" if selection.step is None else str(selection.step),
             "uid": well_formed(self.context.sample.uid if self.context.sample is not None else selection.uid),
+            "newest": str(steps[-1]) if len(steps := self.context.snapshot.steps.values) else "",
             **loaded.offered,
         }
 
@@ -294,6 +296,8 @@ def _rules(run: RunData) -> list[dict[str, Any]]:
             "rule": row["rule"],
             "subject": well_formed(row["subject"] or ""),
             "title": escape_invisible(f"{row['title']} {row['subject'] or ''}".strip()),
+            "words": well_formed(tr_finding(row["sentence"])),
+            "severity": row["severity"],
         }
         for row in findings(run).rows[:OFFERED]
     ]

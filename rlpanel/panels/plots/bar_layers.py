@@ -53,6 +53,7 @@ def bar_plot(
     y: tuple[float, float] | None = None,
     labels: bool = True,
     tips: dict[str, Any] | None = None,
+    counts: bool = False,
 ) -> dict[str, Any]:
     """Return a plot as JSON object.
 
@@ -66,6 +67,8 @@ def bar_plot(
         Whether the x axis has labels.
     tips : dict, optional
         Tooltips, as returned by `tips_of`.
+    counts : bool
+        Whether heights are counts, which have ticks at whole numbers only.
     """
     layers = [layer for layer in layers if len(layer.left)]
     if not layers:
@@ -74,6 +77,7 @@ def bar_plot(
         "x": x or _x_range(layers),
         "y": y or _y_range(layers),
         "labels": labels,
+        "counts": counts,
         "layers": [layer.to_json() for layer in layers],
         "tips": tips,
     }

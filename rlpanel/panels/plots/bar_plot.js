@@ -12,10 +12,11 @@ const UNITS = [
 const MARGIN = { left: 34, right: 8, top: 5, bottom: 18 }
 
 /** Return round numbers within a range, about `count` of them, and the number of decimals to write them with. */
-function ticks([low, high], count) {
+function ticks([low, high], count, whole = false) {
   const rough = (high - low) / count || 1
   const power = 10 ** Math.floor(Math.log10(rough))
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999)
+  const least = whole ? 1 : 0
+  const step = Math.max(least, power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999))
   const first = Math.ceil(low / step - 1e-9)
   const number = Math.floor(high / step + 1e-9) - first + 1
   const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9))
@@ -43,7 +44,7 @@ function short(value) {
  * Create a plot that fills the width of its element.
  *
  * `plot` has the ranges `x` and `y`, `labels` (whether to label the x axis), `layers` with `color`, `alpha`,
- * `left`, `right`, `bottom` and `top`, and `tips`: `left` and `right` of areas, and `rows` of label and values.
+ * `left`, `right`, `bottom` and `top`, `counts` (whether heights are whole numbers), and `tips`: `left` and `right` of areas, and `rows` of label and values.
  * `pick` gets the x coordinate of a click, and `brush` those where a drag begins and ends.
  */
 function barPlot(height, pick, brush) {
@@ -80,7 +81,7 @@ function barPlot(height, pick, brush) {
     width = node.clientWidth
     if (!plot?.layers || !width) return
     const drawn = svgElement("svg", { width, height, "aria-hidden": "true" })
-    const y = ticks(plot.y, 3),
+    const y = ticks(plot.y, 3, plot.counts),
       x = ticks(plot.x, 4)
     for (const value of y.values) {
       drawn.append(

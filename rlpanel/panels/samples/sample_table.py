@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import east_asian_width
 
@@ -158,11 +159,15 @@ def _is_number(values: pd.Series) -> bool:
 
 
 #: Widths of columns in pixels: a column has the first one that its cells fit in, so that few steps change it.
-_WIDTHS = (52, 60, 68, 76, 84, 94, 106, 134, 170, 220, 300, 420, 600, 900)
+_WIDTHS = (52, 60, 68, 76, 84, 94, 106, 120, 134, 152, 170, 194, 220, 258, 300, 360, 420, 510, 600, 900)
 #: Widest number column; a name of the log may have any length. Narrowest column of texts that share the room.
 _WIDEST, _GROWING = 134, 128
 #: Pixels of a character, and of a cell's padding with the arrow of its head.
 _CHARACTER, _PADDING = 7.2, 17
+#: Pixels of a character of running text, which has many narrow letters, and of one that is as wide as two.
+_LETTER, _WIDE_LETTER = 6.3, 12.5
+#: How many of the longest texts of a column are measured: few are much wider than they are long.
+_MEASURED = 8
 #: Characters of the sign before a state, and of an arrow.
 _SIGN = 2
 #: Columns that share the room which the others leave.
@@ -183,13 +188,25 @@ def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
         if (finite != finite.round()).any():
             longest = max(longest, 6)
         return _fitting(max(longest, _width(title)), _WIDEST)
-    longest = max((len(str(value)) for value in {*values.dropna().tolist()}), default=0) + _SIGN
+    texts = {str(value) for value in values.dropna().tolist()}
+    if name in _TEXTS:
+        longest_texts = heapq.nlargest(_MEASURED, texts, key=len)
+        pixels = max((_pixels(text) for text in longest_texts), default=0.0)
+        return _fitting(max(pixels / _CHARACTER, min(_width(title), 8) + 1), _WIDTHS[-1])
+    longest = max(map(len, texts), default=0) + _SIGN
     return _fitting(max(longest, min(_width(title), 8) + 1), _WIDTHS[-1])
 
 
 def _width(text: str) -> int:
     """Return how many Latin letters are as wide as a text: a Chinese character is as wide as two."""
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _pixels(text: str) -> float:
+    """Return about how many pixels a running text takes."""
+    text = text[: int(_WIDTHS[-1] / _LETTER)]
+    wide = sum(east_asian_width(letter) in "WF" for letter in text)
+    return wide * _WIDE_LETTER + (len(text) - wide) * _LETTER
 
 
 def _fitting(characters: float, most: int) -> int:

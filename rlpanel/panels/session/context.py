@@ -205,6 +205,7 @@ class Context(param.Parameterized):
     shaded_steps = param.ClassSelector(
         class_=MarkedSteps, allow_None=True, doc="Steps that all curves shade; None for none."
     )
+    headline = param.String(default="", doc="Sentence in the line of findings, which stands above each page.")
     shaded_by_column = param.Dict(
         default={},
         doc="Column → steps that its curve shades while no finding is opened: its worst finding's.",

@@ -214,7 +214,7 @@ def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, 
     if "reference" in counted:
         rows |= {tr("reference"): np.array([_samples(count) for count in counted["reference"]])}
     ends = (float(bins.edges[0]), float(bins.edges[-1])) if len(values) == 1 else None
-    return bar_plot(layers, x=ends, tips=tips_of(bins.edges[:-1], bins.edges[1:], rows))
+    return bar_plot(layers, x=ends, tips=tips_of(bins.edges[:-1], bins.edges[1:], rows), counts=True)
 
 
 def _samples(count: int) -> str:

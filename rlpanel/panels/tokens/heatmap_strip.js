@@ -59,6 +59,7 @@ class Strip {
     this.rows = rows
     this.labels.replaceChildren(...rows.map((row) => this.#label(row)))
     if (this.sample.outside) this.labels.append(element("div", "rl-mask-label", t("masked from loss")))
+    this.labels.append(this.lines.axis)
     this.lines.show(rows)
     this.rescale()
   }

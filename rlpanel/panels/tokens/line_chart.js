@@ -1,11 +1,15 @@
 // Line chart below the heatmap: chosen metrics over the same tokens; metrics of the same unit share a scale.
 
 const KEY = 18 // height of the legend below them in CSS pixels
+/** Vertical positions of the highest and the lowest value in CSS pixels. */
+const TOP = 8
+const bottom = () => lineHeight() - 2
 const DEFAULT_LINES = ["value", "token_return"] // the critic's prediction and its target
 
 class Lines {
   constructor() {
     this.canvas = element("canvas", "rl-lines")
+    this.axis = element("div", "rl-lines-axis") // beside the canvas: the ends of the scales
     this.rows = []
     this.chosen = new Set() // names the viewer chose; kept when the sample changes
     this.row = null
@@ -39,13 +43,35 @@ class Lines {
   draw(width, ratio, range, palette) {
     const rows = this.drawn
     this.canvas.style.height = `${this.height}px`
+    this.axis.style.height = `${this.height}px`
+    this.#drawAxis(palette)
     this.canvas.width = Math.round(width * ratio)
     this.canvas.height = Math.round(this.height * ratio)
     if (!rows.length) return
     const pen = this.canvas.getContext("2d")
     pen.scale(ratio, ratio)
+    pen.fillStyle = palette.name("line")
+    for (const y of [TOP, bottom()]) pen.fillRect(0, Math.round(y), width, 1)
     for (const row of rows) drawLine(pen, row, sharedScale(rows, row), width, range, palette)
     drawKey(pen, rows, width, palette)
+  }
+
+  /** Write the highest and the lowest value beside the lines; several units have the colours of their lines. */
+  #drawAxis(palette) {
+    const rows = this.drawn
+    const units = [...new Map(rows.map((row) => [row.unit, row])).values()]
+    const ends = [TOP, bottom()].map((y, at) => {
+      const end = element("span")
+      end.style.top = `${y}px`
+      for (const row of units) {
+        const [low, high] = sharedScale(rows, row)
+        const text = element("span", "", formatRange(low, high)[1 - at])
+        if (units.length > 1) text.style.color = palette.name(row.color)
+        end.append(text)
+      }
+      return end
+    })
+    this.axis.replaceChildren(...(rows.length ? ends : []))
   }
 }
 
@@ -67,7 +93,7 @@ function sharedScale(rows, row) {
 function drawLine(pen, row, [low, high], width, [from, to], palette) {
   const x = (i) => ((i + 0.5 - from) / (to - from)) * width
   const y = (value) =>
-    8 + (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low)) * (lineHeight() - 10)
+    TOP + (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low)) * (bottom() - TOP)
   pen.strokeStyle = palette.name(row.color)
   pen.lineWidth = 1.5
   pen.lineJoin = "round"

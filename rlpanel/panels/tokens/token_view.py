@@ -67,7 +67,7 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
         ``empty`` (no sample). ``plain`` is a text to show instead of tokens.
     """
     if sample is None:
-        return {"state": "empty", "plain": tr("Choose a sample to read its tokens.")}
+        return {"state": "empty", "plain": tr("No sample is shown: choose one in the grid.")}
     tokens = sample.response_tokens or None
     arrays = {name: array for name, array in sample.arrays().items() if name not in _NOT_METRICS}
     rows, notes = sample_rows(sample, None if tokens is None else len(tokens), kl_estimator)

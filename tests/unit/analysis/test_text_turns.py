@@ -183,3 +183,18 @@ def test_a_call_written_by_tags_is_read() -> None:
     sample = Sample(uid="a:0", step=1, prompt="q", response=text)
     call = conversation_of(sample).messages[1]["tool_calls"][0]
     assert call == {"name": "run", "arguments": '{"code": "print(1)"}'}
+
+
+def test_a_call_whose_markup_was_not_decoded_is_found_and_a_broken_one_keeps_its_text() -> None:
+    broken = '\n{"name": "add", "arguments": {"a": im}}\n\nassistant\n'
+    message = conversation_of(sample(prompt="4 + 3?", response=broken)).messages[-1]
+    assert message["tool_calls"] == [
+        {"name": "unreadable call", "arguments": '{"name": "add", "arguments": {"a": im}}'}
+    ]
+    assert message["content"] == "assistant"
+    whole = conversation_of(sample(prompt="", response='{"name": "add", "parameters": {"a": 4}}')).messages[
+        -1
+    ]
+    assert whole["tool_calls"] == [{"name": "add", "arguments": '{"a": 4}'}]
+    text = 'I say {"name": "add", "arguments": {}} here'
+    assert conversation_of(sample(prompt="", response=text)).messages[-1]["content"] == text

@@ -51,6 +51,17 @@ def test_a_text_without_calls_is_left_as_it_is(text: str) -> None:
     assert agent_line(text) == text
 
 
+def test_messages_without_calls_show_the_first_and_the_last_turn() -> None:
+    two = "[assistant] look\n[tool] a room\n[assistant] take"
+    assert agent_line(two) == "look → take"
+    assert (
+        agent_line(f"{two}\n[user] more\n[assistant] <think>so</think>drop<|im_end|>")
+        == "look → 1 more turns → drop"
+    )
+    assert agent_line("[assistant] look") == "[assistant] look"
+    assert agent_line("see [assistant] look\n[assistant] take") == "see [assistant] look\n[assistant] take"
+
+
 def test_the_ends_of_a_long_text_show_its_first_call_and_its_last_words() -> None:
     long = f"{HERMES}{'I see, then ' * 500}{HERMES}<tool_response>7</tool_response>It is 7."
     ends = ends_of(long, 400)

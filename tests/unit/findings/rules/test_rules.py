@@ -523,7 +523,7 @@ def test_invalid_text_evidence_names_category_and_reward_difference(tmp_path: Pa
     told = " ".join(found.evidence)
     assert "By lang, responses with invalid characters: zh 50% of 240, en 12% of 240." in told
     # Zh is rewarded 1 more than en, and a broken answer half a point less than its neighbour.
-    assert "-0.50 ± 0.00 (2 s.e.) within" in told
+    assert "−0.50 ± 0.00 (2 s.e.) within" in told
 
 
 @pytest.mark.parametrize(("slope", "rules"), [(0.1, ["length_reward"]), (-0.1, [])])
@@ -575,7 +575,7 @@ def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]
     )
     assert first.ongoing
     assert first.sentence in (FOLDER / "findings.md").read_text("utf-8")
-    assert "-0.09 ± 0.04 (2 s.e.) within the 230 groups" in first.evidence[1]
+    assert "−0.09 ± 0.04 (2 s.e.) within the 230 groups" in first.evidence[1]
     assert not any("hack" in " ".join((f.sentence, *f.evidence)) for f in recorded["grpo"])
 
 

@@ -85,6 +85,16 @@ def test_a_run_without_truths_has_no_column_of_answers(tmp_path: Path) -> None:
     assert not {"answer", "match", "ground_truth"} & {*SampleGrid(context).table.frame.columns}
 
 
+@pytest.mark.parametrize(
+    ("text", "pixels"), [("Mend the bug number 0.", 131), ("请写出下一句，要求押韵。", 144)]
+)
+def test_a_column_of_texts_is_hardly_wider_than_they_are(text: str, pixels: int) -> None:
+    """The widths in pixels are those that a browser gives these texts at 12 px."""
+    column = columns_of(pd.DataFrame({"prompt": [text]}))[0]
+    width = column.grow or column.width
+    assert pixels + 16 <= width <= 1.35 * (pixels + 16)
+
+
 def test_widths_only_grow_so_that_a_following_grid_stays_calm() -> None:
     widths: dict[str, int] = {}
     long = columns_of(pd.DataFrame({"prompt": ["x" * 60], "reward": [0.25]}), widths)
