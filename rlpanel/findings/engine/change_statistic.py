@@ -88,6 +88,8 @@ class Rise:
         True if the newest window is affected.
     before, after : float
         Mean of the window before, and of the later window.
+    high : float
+        Mean of the clearest window.
     z : float
         Difference divided by its standard error.
     sudden : bool
@@ -102,6 +104,7 @@ class Rise:
     ongoing: bool
     before: float
     after: float
+    high: float
     z: float
     sudden: bool
     base: tuple[int, int]
@@ -262,6 +265,7 @@ def _describe(values: np.ndarray, error: np.ndarray, row: int, best: Best, again
         ongoing=affected == len(values) - 1,
         before=_mean(values[slice(*base)], low),
         after=_mean(after[len(after) // 2 :], high),
+        high=high,
         z=float(best.z[row]),
         sudden=sudden,
         base=base,
