@@ -9,7 +9,7 @@ import logging
 import threading
 import traceback
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -331,7 +331,8 @@ def check(
         steady, explanations = explained(merged(found, context.steps), view, index, explanations)
         steady += state.records(steady) if state is not None else []
         steady = [_with_doubts(finding, snapshot) for finding in steady]
-        steady += _failed_metrics(view)
+        # Of a new step, only what a rule or a page reads is computed.
+        steady += _failed_metrics(view.failed_metrics if previous is None else view.known_failures)
         series = context.place_series.release() if len(context.steps) else None
     results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
@@ -390,8 +391,8 @@ def failure(rule: Rule, error: Exception) -> Finding:
     )
 
 
-def _failed_metrics(view: RunView) -> list[Finding]:
-    """Return a finding for each metric that raised an error; a long run's are tried at a few steps."""
+def _failed_metrics(failures: Mapping[str, str]) -> list[Finding]:
+    """Return a finding for each metric that raised an error, from its text."""
     return [
         Finding(
             severity="warning",
@@ -401,7 +402,7 @@ def _failed_metrics(view: RunView) -> list[Finding]:
             rule=FAILED,
             title="Metric failed",
         )
-        for name, reason in view.failed_metrics.items()
+        for name, reason in failures.items()
     ]
 
 

@@ -4,8 +4,9 @@ python -m tests.bench.online [--against PATH] [--rounds N] [--size SIZE] [--reco
 python -m tests.bench.online --show KIND SEED
 
 After each step the rules are asked as the board and the alerts ask. The delay counts logged steps from the
-true onset to the first check that has a warning near it. A finding flaps if it is raised again after its end,
-or is neither shown nor ended.
+true onset to the first check that has a warning near it. A finding flaps if it is raised again after its end
+for steps of before, or is neither shown nor ended. One that is raised again for later steps is another
+episode, and says so.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 
 from rlpanel.findings.check import CheckResult, check
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.raised import RaisedFindings, keys_of, sure
+from rlpanel.findings.engine.raised import RaisedFinding, RaisedFindings, keys_of, sure
 from rlpanel.settings import FindingSettings, Reading
 from rlpanel.store.index.run_index import RunIndex
 from tests.bench.harness import Figures, Task, run
@@ -48,8 +49,9 @@ class Replay:
     ----------
     delay : int or None
         Logged steps from the onset to the first warning near it; None if there was none.
-    raised, ended, flaps : int
-        Findings that were raised, those that ended, and those that came back or vanished without an end.
+    raised, ended, flaps, again : int
+        Findings that were raised, those that ended, those that came back or vanished without an end, and
+        those that were raised again for later steps.
     leaders : int
         Changes of the leading finding.
     early : int
@@ -66,6 +68,7 @@ class Replay:
     raised: int = 0
     ended: int = 0
     flaps: int = 0
+    again: int = 0
     leaders: int = 0
     early: int = 0
     sent: int = 0
@@ -122,14 +125,19 @@ def replay(task: tuple[str, int]) -> Replay:
                     found.early += _error(made, entry.finding) < -_EARLY and made.kind not in HEALTHY.values()
                     found.lines.append(f"{at}: raised {key}: {entry.finding.sentence}")
                 elif entry.returns > old.returns:
-                    found.flaps += 1
-                    found.lines.append(f"{at}: came back {key}")
-                if entry.ended is not None and (old is None or old.ended is None):
+                    is_other = _is_other_episode(entry)
+                    found.again += is_other
+                    found.flaps += not is_other
+                    found.lines.append(f"{at}: {'another' if is_other else 'came back'} {key}")
+                is_new = old is None or (old.ended is None and not old.is_back)
+                if entry.ended is not None and is_new:
                     found.ended += 1
                     found.withdrawn += key in sent_at and at - sent_at[key] <= _EARLY + 1
                     found.lines.append(f"{at}: ended {key}")
             # An outlier at the begin of a sustained change is part of it.
-            lasting = {key for key in shown & state.keys() if state[key].ended is None}
+            lasting = {
+                key for key in shown & state.keys() if state[key].ended is None and not state[key].is_back
+            }
             found.flaps += len({key for key in lasting - listed if not key.startswith("outlier:")})
             for finding in result.findings:
                 certain = sure(finding, state)
@@ -147,6 +155,12 @@ def replay(task: tuple[str, int]) -> Replay:
     return found
 
 
+def _is_other_episode(entry: RaisedFinding) -> bool:
+    """Return True if a finding that was raised again is about steps after its end."""
+    ended, onset = entry.before and entry.before.ended, entry.finding.onset
+    return ended is not None and onset is not None and onset > ended
+
+
 def _error(made: Simulation, finding: Finding) -> int:
     at = 0 if finding.onset is None else round((finding.onset - made.setup.first) / made.setup.every)
     return at - made.onset
@@ -162,7 +176,7 @@ def figures_of(title: str, replays: Sequence[Replay]) -> Figures:
     delays = [each.delay for each in replays if each.delay is not None]
     totals: dict[str, Any] = {
         name: sum(getattr(each, name) for each in replays)
-        for name in ("raised", "ended", "flaps", "leaders", "early", "sent", "withdrawn")
+        for name in ("raised", "ended", "flaps", "leaders", "early", "sent", "withdrawn", "again")
     }
     figures: Figures = {f"{title}: runs": len(replays)}
     if delays:
@@ -173,6 +187,7 @@ def figures_of(title: str, replays: Sequence[Replay]) -> Figures:
         "raised": "findings raised",
         "ended": "findings that ended",
         "flaps": "findings that flapped",
+        "again": "findings raised again for later steps",
         "leaders": "changes of the leading finding",
         "early": "findings dated before the onset",
         "sent": "alerts sent",

@@ -6,6 +6,7 @@ by the better fit of a step and of a slope after a constant level, where it ends
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -87,6 +88,8 @@ class Rise:
         True if the newest window is affected.
     before, after : float
         Mean of the window before, and of the later window.
+    high : float
+        Mean of the clearest window.
     z : float
         Difference divided by its standard error.
     sudden : bool
@@ -101,6 +104,7 @@ class Rise:
     ongoing: bool
     before: float
     after: float
+    high: float
     z: float
     sudden: bool
     base: tuple[int, int]
@@ -136,6 +140,8 @@ class Scored:
     scan : Scan
         The state after the settled steps, from which the next check goes on.
     threshold : float
+    row : callable, optional
+        Returns what ``read`` returns of one row and all steps.
     """
 
     read: Read
@@ -143,6 +149,7 @@ class Scored:
     best: Best | None
     scan: Scan
     threshold: float
+    row: Callable[[int], tuple[np.ndarray, np.ndarray]] | None = None
     windows: dict[int, tuple[float, int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +161,10 @@ class Scored:
 
     def rise(self, row: int) -> Rise:
         """Return the rise of a series: the clearest one, or one that goes on if that is over."""
-        values, variance = (each[row] for each in self.read(0, self.steps))
+        if self.row is not None:
+            values, variance = self.row(row)
+        else:
+            values, variance = (each[row] for each in self.read(0, self.steps))
         error = step_errors(values[None], variance[None])[0]
         assert self.best is not None
         rise = _describe(values, error, row, self.best, self.scan.base)
@@ -200,10 +210,16 @@ def scored(
     return continued(Scan(least, base), read, values.shape[1], threshold)
 
 
-def continued(scan: Scan, read: Read, steps: int, threshold: float) -> Scored:
+def continued(
+    scan: Scan,
+    read: Read,
+    steps: int,
+    threshold: float,
+    row: Callable[[int], tuple[np.ndarray, np.ndarray]] | None = None,
+) -> Scored:
     """Test series for a sustained rise, of which a first part was tested before; see `scored`."""
     settled, best = scan.after(read, steps)
-    return Scored(read, steps, best, settled, threshold)
+    return Scored(read, steps, best, settled, threshold, row)
 
 
 def _is_raised(values: np.ndarray, least: float) -> bool:
@@ -249,6 +265,7 @@ def _describe(values: np.ndarray, error: np.ndarray, row: int, best: Best, again
         ongoing=affected == len(values) - 1,
         before=_mean(values[slice(*base)], low),
         after=_mean(after[len(after) // 2 :], high),
+        high=high,
         z=float(best.z[row]),
         sudden=sudden,
         base=base,
@@ -306,8 +323,8 @@ def _affected(values: np.ndarray, error: np.ndarray, onset: int, end: int, low: 
 
 def _centred_mean(values: np.ndarray) -> np.ndarray:
     """Return the mean over a step and its neighbours; NaN values are left out, shape (S,)."""
-    padded = np.pad(values, 1, constant_values=np.nan)
-    parts = np.stack([padded[:-2], padded[1:-1], padded[2:]])
+    parts = np.full((3, len(values)), np.nan)
+    parts[0, 1:], parts[1], parts[2, :-1] = values[:-1], values, values[1:]
     known = np.isfinite(parts)
     with np.errstate(all="ignore"):
         return np.where(known, parts, 0.0).sum(axis=0) / known.sum(axis=0)

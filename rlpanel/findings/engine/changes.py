@@ -53,24 +53,29 @@ class PlaceTable:
         self.mean = self._table[MEAN]
         self.is_share = signal.kind == "share"
 
-    def read(self, first: int, stop: int, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances of some steps in the scale of the test, for the first places."""
-        mean, variance = self._table[[MEAN, VARIANCE], :count, first:stop]
+    def read(self, first: int, stop: int, rows: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of some steps in the scale of the test, for some places."""
+        mean, variance = (self._table[part, rows, first:stop] for part in (MEAN, VARIANCE))
         if self._signal.kind == "odds":
-            samples = np.fmax(self._table[SAMPLES, :count, first:stop], 1)
+            samples = np.fmax(self._table[SAMPLES, rows, first:stop], 1)
             share = (mean * samples + 0.5) / (samples + 1)  # never 0 or 1
             slope = share * (1 - share)
             return self._sign * np.log(share / (1 - share)), variance / slope**2
         if self._signal.kind != "positive":
-            return self._sign * mean, variance
+            return (mean if self._sign > 0 else -mean), variance
         with np.errstate(all="ignore"):
             level = np.where(mean > 0, mean, np.nan)
             return self._sign * np.log(level), variance / level**2
 
+    def read_row(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means and variances of one place in the scale of the test, shape (S,) each."""
+        values, variance = self.read(0, self.mean.shape[1], slice(row, row + 1))
+        return values[0], variance[0]
+
     def row(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the means and errors of one place in the scale of the test, shape (S,) each."""
-        values, variance = self.read(0, self.mean.shape[1], row + 1)
-        return values[row], step_errors(values[row:], variance[row:])[0]
+        values, variance = self.read_row(row)
+        return values, step_errors(values[None], variance[None])[0]
 
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
@@ -172,22 +177,24 @@ def _sustained(
 ) -> Change | None:
     table = PlaceTable.of(context, signal, sign)
     count = len(table.places) if places else 1
-    threshold = context.thresholds.change_z
+    threshold = context.change_z
     series = context.place_series
     key = signal.name, sign, base, count
     steps, scan = len(context.steps), series.scan(key, least, base)
-    read = partial(table.read, count=count)
+    read = partial(table.read, rows=slice(count))
     together = _continued_scans(context)
     if key in together and scan.seen and scan is together[key].before:
-        found = Scored(read, steps, together[key].best, together[key].after, threshold)
+        found = Scored(read, steps, together[key].best, together[key].after, threshold, table.read_row)
     else:
-        found = continued(scan, read, steps, threshold)
+        found = continued(scan, read, steps, threshold, table.read_row)
     series.scans[key] = found.scan
     series.scan_signals[key] = signal
     whole = _rise_of_interest(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)
         row = _row_of_only_place(table, change) if places else 0
+        if not row:
+            return change
         own = _change(table, signal, found.rise(row), sign) if row in found.windows else None
         return _attribute_to_place(table, change, own, row)
     strong = [row for row, (z, *_) in found.windows.items() if row and z > threshold + _MORE_FOR_PLACES]
@@ -214,10 +221,11 @@ def _continued_scans(context: RuleContext) -> dict[Hashable, _Continued]:
         known = {
             key: (scan, signal)
             for key, signal in series.earlier_scan_signals.items()
-            if context.available(signal) and (scan := series.earlier_scans[key]).seen <= series.unchanged
+            if context.available(signal)
+            and (scan := series.earlier_scans[key].reusable(series.unchanged)) is not None
         }
         reads = [
-            partial(PlaceTable.of(context, signal, sign).read, count=count)
+            partial(PlaceTable.of(context, signal, sign).read, rows=slice(count))
             for (_, sign, _, count), (_, signal) in known.items()
         ]
         scans = [scan for scan, _ in known.values()]
@@ -482,7 +490,7 @@ def series_rise(context: RuleContext, values: np.ndarray, least: float) -> Chang
     """
     row = values[None]
     key = series_rise, least, values[:16].tobytes()
-    found = scored_again(context, key, row, np.full(row.shape, np.nan), least, context.thresholds.change_z)
+    found = scored_again(context, key, row, np.full(row.shape, np.nan), least, context.change_z)
     if not found.windows:
         return None
     rise = found.rise(0)
@@ -516,7 +524,12 @@ def scored_again(
     """
     series = context.place_series
     scan, earlier = series.earlier_scans.get(key, (None, None))
-    if scan is None or not np.array_equal(earlier[:, : scan.seen], values[:, : scan.seen], equal_nan=True):
+    if scan is not None:
+        size = min(earlier.shape[1], values.shape[1])
+        old, new = earlier[:, :size], values[:, :size]
+        differs = ((old != new) & ~(np.isnan(old) & np.isnan(new))).any(axis=0)
+        scan = scan.reusable(int(differs.argmax()) if differs.any() else size)
+    if scan is None:
         scan = Scan(least, base)
     found = continued(
         scan,

@@ -331,6 +331,9 @@ class PlaceSeries:
         #: Signals of those tests whose values are in a table, by name, sign, base and number of places.
         self.scan_signals: dict[tuple[str, int, Base, int], Signal] = {}
         self.earlier_scan_signals = previous.scan_signals if previous is not None and usable else {}
+        #: Step metrics that a rule has read, now and in the check before.
+        self.metrics: set[str] = set()
+        self.earlier_metrics = previous.metrics if previous is not None else set()
         changed = StepBlocks(view, rows, self.steps[self._stale])
         self._whole: BlockTables | None = BlockTables(blocks, self.places)
         self._fresh: BlockTables | None = BlockTables(changed, self.places)
@@ -364,9 +367,8 @@ class PlaceSeries:
         A slightly smaller or larger difference of interest than before does not begin anew.
         """
         known: Scan | None = self.earlier_scans.get(key)
-        if known is None or known.seen > self.unchanged or not _alike(known.least, least):
-            return Scan(least, base)
-        return known
+        known = known and known.reusable(self.unchanged)
+        return known if known is not None and _alike(known.least, least) else Scan(least, base)
 
     def by_step(self, name: str, compute: Callable[[RowBatch], Sequence[T]]) -> list[T]:
         """Return a result of each step; those of steps that did not change are reused.

@@ -1,8 +1,9 @@
 """State of the findings of a run that is being written: each is raised, continues, and ends once.
 
 The rules look at the steps so far, so what they find at one step they may not find at the next. A raised
-finding is therefore held for some steps, and reported as ended only after that. Alerts wait until a finding
-is confirmed: a few steps later it is still found.
+finding is therefore held for some steps, and reported as ended only after that: longer if no rule says that
+its change has ended. Alerts wait until a finding is confirmed: a few steps later it is still found. One that
+is found again after its end is an info until then; after that it says that it is raised again.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ from typing import Any
 import numpy as np
 
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
+from rlpanel.findings.engine.window_scan import WINDOWS
 
 #: Further complete steps after which a finding that is still found is confirmed.
 PATIENCE = 2
 #: Complete steps without it after which a finding has ended; doubled for one that is confirmed, and each time
 #: that it came back after that.
 HOLD, _MAX_RETURNS = 4, 4
+#: Most steps for which a confirmed finding is held that no rule lists, not even as ended: as long as it was
+#: found before, while the widest window that is compared may have some of its steps.
+UNLISTED = WINDOWS[-1]
 #: Rules whose subject is the largest of several changes at one step: another one may be the largest after the
 #: next step. Their findings are the same if they begin this many steps apart at most.
 _BY_STEP, _SAME_STEP = ("something_changed",), 3
 #: Most findings that have ended and are remembered.
 _REMEMBERED = 50
 #: Version of the saved text: that of another version is ignored.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,9 @@ class RaisedFinding:
     ended : int or None
         Newest complete step when it ended; None while it continues.
     returns : int
-        How often it was raised again after it had ended.
+        How often it was raised again after it had ended, and was confirmed.
+    before : RaisedFinding, optional
+        Its last episode that had ended; without its own one.
     """
 
     finding: Finding
@@ -58,6 +65,12 @@ class RaisedFinding:
     alarm_confirmed: bool = False
     ended: int | None = None
     returns: int = 0
+    before: RaisedFinding | None = None
+
+    @property
+    def is_back(self) -> bool:
+        """True while it is found again after its end, and not confirmed yet."""
+        return self.before is not None and not self.confirmed
 
 
 @dataclass(frozen=True)
@@ -95,15 +108,16 @@ class RaisedFindings:
         for key, each in known.items():
             if key in current:
                 continue
+            listed = next((other for other in found if other.key == key), None)
             hold = HOLD << min(each.returns + each.confirmed, _MAX_RETURNS)
-            if each.ended is None and (settled or after[each.last] >= hold):
-                state[key] = replace(each, ended=now)
-            else:
-                state[key] = each
-            if state[key].ended is None:
-                listed = next((other for other in found if other.key == key), each.finding)
-                held[key] = _held(listed, each.last)
-        shown = [each for each in found if each.key not in held]
+            if each.confirmed and listed is None:
+                hold = max(hold, min(after[each.first] - after[each.last], UNLISTED))
+            is_over = each.ended is None and (settled or after[each.last] >= hold)
+            ended = each.before if each.before is not None and each.is_back else replace(each, ended=now)
+            state[key] = ended if is_over else each
+            if state[key].ended is None and not each.is_back:
+                held[key] = _held(listed or each.finding, each.last)
+        shown = [_again(each, state.get(each.key)) for each in found if each.key not in held]
         return RaisedFindings(_bounded(state)), [*shown, *held.values()]
 
     def records(self, found: Sequence[Finding]) -> list[Finding]:
@@ -120,7 +134,8 @@ class RaisedFindings:
                     f"step {each.ended:,} does not show it.",
                 ),
             )
-            for key, each in self.by_key.items()
+            for key, known in self.by_key.items()
+            for each in (known.before if known.before is not None and known.is_back else known,)
             if each.ended is not None and each.confirmed and key not in listed
         ]
 
@@ -141,7 +156,7 @@ class RaisedFindings:
     def text(self) -> str:
         """Return the state as the text that `parse_raised` reads."""
         raised = [asdict(each) for each in self.by_key.values()]
-        for each in raised:
+        for each in [*raised, *(each["before"] for each in raised if each["before"] is not None)]:
             each["finding"]["steps"] = _spans(each["finding"]["steps"])
         return json.dumps({"version": _VERSION, "raised": raised}, default=int)  # numpy's integers
 
@@ -192,7 +207,8 @@ def _parsed(saved: dict[str, Any]) -> RaisedFinding:
     finding = dict(saved["finding"])
     steps = tuple(step for first, last in finding["steps"] for step in range(first, last + 1))
     finding |= {"steps": steps, "evidence": tuple(finding["evidence"]), "symptoms": ()}
-    entry = RaisedFinding(**{**saved, "finding": Finding(**finding)})
+    before = None if saved["before"] is None else _parsed(saved["before"])
+    entry = RaisedFinding(**{**saved, "finding": Finding(**finding), "before": before})
     of_text = [each.name for each in fields(Finding) if isinstance(each.default, str)]
     texts = [*(getattr(entry.finding, name) for name in ("sentence", *of_text)), *entry.finding.evidence]
     optional = (entry.alarm, entry.ended, entry.finding.worst, entry.finding.rank)
@@ -234,7 +250,7 @@ def _found(known: RaisedFinding | None, finding: Finding, now: int) -> RaisedFin
     if known is None:
         known = RaisedFinding(plain, now, now)
     elif known.ended is not None:
-        known = RaisedFinding(plain, now, now, returns=known.returns + 1)
+        known = RaisedFinding(plain, now, now, returns=known.returns, before=replace(known, before=None))
     is_alarm = finding.severity == "alarm"
     since = known.alarm if known.alarm is not None else now
     return replace(known, finding=plain, last=now, alarm=since if is_alarm else None)
@@ -245,8 +261,24 @@ def _confirmed(raised: RaisedFinding, after: Mapping[int, int], *, settled: bool
     lasts = settled or after[raised.first] >= PATIENCE
     alarms = raised.alarm is not None and (settled or after[raised.alarm] >= PATIENCE)
     return replace(
-        raised, confirmed=raised.confirmed or lasts, alarm_confirmed=raised.alarm_confirmed or alarms
+        raised,
+        confirmed=raised.confirmed or lasts,
+        alarm_confirmed=raised.alarm_confirmed or alarms,
+        returns=raised.returns + (lasts and raised.is_back),
     )
+
+
+def _again(finding: Finding, raised: RaisedFinding | None) -> Finding:
+    """Return a finding that is raised again as one that says so; an info until it is confirmed."""
+    if raised is None or raised.before is None or raised.ended is not None or finding.severity == "info":
+        return finding
+    note = f"It was raised before, and had ended in step {raised.before.ended:,}."
+    if raised.is_back:
+        return replace(finding, severity="info", evidence=(*finding.evidence, note))
+    text, end = finding.sentence, raised.before.ended
+    if finding.onset is not None and end is not None and finding.onset > end:  # another episode
+        text = f"Again: {text}"
+    return replace(finding, sentence=text, evidence=(*finding.evidence, note))
 
 
 def _held(finding: Finding, last: int) -> Finding:

@@ -89,10 +89,35 @@ class RuleContext:
 
     def series(self, column: str) -> np.ndarray | None:
         """Return a column's value for each complete step, shape (S,); None if the run does not have it."""
-        if column not in step_names() and not self.snapshot.has_number(column):
+        if column in step_names():
+            values = self._metric(column)[: len(self.steps)]
+        elif self.snapshot.has_number(column):
+            values = self.view.step_values(column)[: len(self.steps)]
+        else:
             return None
-        values = self.view.step_values(column)[: len(self.steps)]
         return values if np.isfinite(values).any() else None
+
+    def _metric(self, name: str) -> np.ndarray:
+        """Return a step metric; it is computed together with all that the check before has read."""
+        known: dict[str, np.ndarray] = self.results.setdefault(RuleContext._metric, {})
+        if name not in known:
+            known |= self.view.step_metrics_of([*{name, *self.place_series.earlier_metrics} - known.keys()])
+        self.place_series.metrics.add(name)
+        return known[name]
+
+    def spread(self, column: str) -> float:
+        """Return the median over the steps of the samples' standard deviation; NaN if none is known."""
+        key = RuleContext.spread, column
+        if key not in self.results:
+            found = self.snapshot.steps.std(column)[: len(self.steps)]
+            self.results[key] = float(np.nanmedian(found)) if np.isfinite(found).any() else float("nan")
+        spread: float = self.results[key]
+        return spread
+
+    @cached_property
+    def change_z(self) -> float:
+        """The setting of this name: nearly all rules read it, and a setting is checked each time."""
+        return float(self.thresholds.change_z)
 
     @cached_property
     def rows(self) -> np.ndarray:

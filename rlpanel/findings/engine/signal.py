@@ -86,7 +86,10 @@ class RowBatch:
         every, around = snapshot.steps.values, snapshot.alive_rows
         at = np.searchsorted(every, self.steps)
         near = np.unique(np.concatenate([at, np.maximum(at - 1, 0)]))
-        return around[np.isin(snapshot.metadata("step")[around], every[near])]
+        step = snapshot.metadata("step")[around]
+        if len(near) and near[-1] - near[0] == len(near) - 1:  # far faster
+            return around[(step >= every[near[0]]) & (step <= every[near[-1]])]
+        return around[np.isin(step, every[near])]
 
     @cached_property
     def position(self) -> np.ndarray:
@@ -278,7 +281,7 @@ def stretches(mask: np.ndarray) -> np.ndarray:
 def long_stretches(mask: np.ndarray, count: int) -> np.ndarray:
     """Return the mask without stretches shorter than ``count`` steps, shape (S,)."""
     result = np.zeros(len(mask), bool)
-    for start, end in stretches(mask).tolist():
+    for start, end in stretches(mask).tolist() if mask.any() else ():
         result[start:end] = end - start >= count
     return result
 
@@ -288,20 +291,25 @@ def running_median(values: np.ndarray, least: int) -> np.ndarray:
 
     Parameters
     ----------
-    values : ndarray of float, shape (S,)
+    values : ndarray of float, shape (S,) or (K, S)
+        Of one series or of several.
     least : int
         Minimum number of finite values.
 
     Returns
     -------
-    ndarray of float, shape (S,)
+    ndarray of float, shape (S,) or (K, S)
         NaN for steps with fewer values before them.
     """
-    padded = np.concatenate([np.full(WINDOW, np.nan), values])[:-1] if len(values) else values
-    if not len(padded):
+    steps = values.shape[-1]
+    if not values.size:
         return values
-    windows = np.sort(np.lib.stride_tricks.sliding_window_view(padded, WINDOW), axis=1)  # NaN last
+    padded = np.full((*values.shape[:-1], WINDOW + steps - 1), np.nan)
+    padded[..., WINDOW:] = values[..., :-1]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, WINDOW, axis=-1).reshape(-1, WINDOW)
+    windows = np.sort(windows, axis=1)  # NaN last
     count = np.isfinite(windows).sum(axis=1)
     rows = np.arange(len(windows))
     low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, WINDOW - 1)
-    return np.where(count >= max(least, 1), (windows[rows, low] + windows[rows, high]) / 2, np.nan)
+    middle = (windows[rows, low] + windows[rows, high]) / 2
+    return np.where(count >= max(least, 1), middle, np.nan).reshape(values.shape)

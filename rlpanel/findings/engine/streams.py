@@ -139,10 +139,10 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
             continue
         if column == "response_chars" and snapshot.has_number("response_tokens"):
             continue  # the same length in another unit
-        count, low, high = (steps.stat(column, part)[:size] for part in (COUNT, MIN, MAX))
+        stats = steps.stats(column)[:, :size]
+        count, low, high, mean, squares = stats[[COUNT, MIN, MAX, MEAN_OF_STEP, M2]]
         if not count.any():
             continue
-        mean, squares = (steps.stat(column, part)[:size] for part in (MEAN_OF_STEP, M2))
         with np.errstate(all="ignore"):
             spread = np.where(count > 1, np.sqrt(np.where(low == high, 0.0, squares) / (count - 1)), np.nan)
         is_reward = column == "reward" or column.startswith("rewards/")
@@ -157,9 +157,10 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
                 where=where,
                 signal=_missing(column),
             )
-        if not np.isfinite(low).any():
+        has_value = np.isfinite(low)
+        if not has_value.any():
             continue
-        lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
+        lowest, highest = float(low[has_value].min()), float(high[np.isfinite(high)].max(initial=-np.inf))
         if lowest == highest:
             continue
         own = column_signal(column)
@@ -195,7 +196,8 @@ _MAX_COMMONEST = 4
 def _is_binary(context: RuleContext, column: str) -> bool:
     """Return True if the newest step has 0 and 1 only."""
     rows = context.snapshot.rows_of(int(context.steps[-1]))
-    return bool(np.isin(context.snapshot.number(column)[rows], (0, 1)).all())
+    values = context.snapshot.number(column)[rows]
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def _commonest(column: str) -> Signal:
@@ -280,10 +282,9 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
 def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarray) -> Iterator[Stream]:
     """Yield the mean reward with each label and of each rank, less that of the other samples of the step."""
     mean, samples = context.table(column_signal("reward"))[MEAN], table[SAMPLES]
-    spreads = context.snapshot.steps.std("reward")
-    if not np.isfinite(spreads).any():
+    spread = context.spread("reward")
+    if not np.isfinite(spread):
         return  # each step has one sample
-    spread = float(np.nanmedian(spreads))
     for name, rows in rows_by_dimension(series.places).items():
         for row in rows.tolist() if name != WHOLE and len(rows) > 1 else ():
             place, others = series.places[row], samples[0] - samples[row]

@@ -7,7 +7,7 @@ of the steps around their trend, so that a number that always wanders needs a la
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -65,73 +65,97 @@ def thresholds(weights: np.ndarray, steps_per_alarm: float) -> np.ndarray:
     return np.array([limits[each] for each in chance.tolist()])
 
 
-class _Sums:
-    """Sums over the first steps of streams, from which those of every window follow."""
+def _tested(sums: np.ndarray, after: int) -> range:
+    """Return the positions with enough steps before them, and ``after`` of them from there on."""
+    return range(MIN_BEFORE, sums.shape[1] - after)
 
-    def __init__(self, values: np.ndarray, floor: np.ndarray) -> None:
+
+class _Means:
+    """Means of the windows of streams, and which of them differ enough to be tested, from running sums."""
+
+    def __init__(self, values: np.ndarray) -> None:
         known = np.isfinite(values)
         count = np.maximum(known.sum(axis=1, keepdims=True), 1)
         # Sums of large numbers lose digits, so each stream is counted from its mean.
         self.middle = np.where(known, values, 0.0).sum(axis=1, keepdims=True) / count
         centred = np.where(known, values - self.middle, 0.0)
+        self.known, self.filled = known, centred
+        self.count, self.sum = _running(known, centred)
+
+    def is_large(self, after: int, least: np.ndarray) -> np.ndarray:
+        """Return the mask of differences that are large enough, sudden, and new, shape (K, T)."""
+        at = _tested(self.count, after)
+        old, new = _window(self.count, at, -BEFORE, 0), _window(self.count, at, 0, after)
+        difference = _window(self.sum, at, 0, after) / new - _window(self.sum, at, -BEFORE, 0) / old
+        last = _window(self.sum, at, -_NEAR, 0) / _window(self.count, at, -_NEAR, 0)
+        near = _window(self.sum, at, 0, _NEAR) / _window(self.count, at, 0, _NEAR) - last
+        is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
+        is_large &= (old >= MIN_BEFORE - 2) & (new >= after - 1)
+        return is_large & _is_more_than_before(difference, after) if is_large.any() else is_large
+
+
+class _Sums(_Means):
+    """Sums over the first steps of streams, from which the noise of every window follows, too."""
+
+    def __init__(self, values: np.ndarray, floor: np.ndarray) -> None:
+        super().__init__(values)
+        known, centred = self.known, self.filled
         self.centred = values - self.middle
         position = np.arange(values.shape[1], dtype=float)
         rises = np.zeros_like(centred)
         rises[:, 1:] = np.where(known[:, 1:] & known[:, :-1], np.diff(centred, axis=1), 0.0) ** 2
-        parts = np.zeros((8, len(values), values.shape[1] + 1))
-        for at, part in enumerate(
-            (
-                known,
-                centred,
-                centred**2,
-                known * position,
-                known * position**2,
-                centred * position,
-                np.where(known, floor, 0.0),
-                rises,
-            )
-        ):
-            np.cumsum(part, axis=1, out=parts[at, :, 1:])
-        (
-            self.count,
-            self.sum,
-            self.square,
-            self.time,
-            self.time_square,
-            self.product,
-            self.floor,
-            self.rise,
-        ) = parts
+        self.square, self.time, self.time_square, self.product, self.floor, self.rise = _running(
+            centred**2,
+            known * position,
+            known * position**2,
+            centred * position,
+            np.where(known, floor, 0.0),
+            rises,
+        )
 
 
-def _window(sums: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
-    return np.take(sums, stop, axis=1) - np.take(sums, start, axis=1)
+def _running(*parts: np.ndarray) -> np.ndarray:
+    """Return the sums over the first steps, from none to all, of some numbers of streams, (P, K, S + 1)."""
+    sums = np.zeros((len(parts), len(parts[0]), parts[0].shape[1] + 1))
+    for at, part in enumerate(parts):
+        np.cumsum(part, axis=1, out=sums[at, :, 1:])
+    return sums
+
+
+def _window(sums: np.ndarray, at: range, first: int, last: int) -> np.ndarray:
+    """Return the sum over the steps from ``first`` to ``last`` (exclusive) steps after each step ``at``.
+
+    Steps before the run count as 0.
+    """
+    found = sums[:, at.start + last : at.stop + last].copy()
+    missing = max(0, -at.start - first)
+    if missing < len(at):
+        found[:, missing:] -= sums[:, at.start + first + missing : at.stop + first]
+    return found
 
 
 class _Earlier:
     """The window before each step: its mean, trend and noise."""
 
-    def __init__(self, sums: _Sums, at: np.ndarray) -> None:
-        first = np.maximum(at - BEFORE, 0)
-        self.count, total = _window(sums.count, first, at), _window(sums.sum, first, at)
-        self.mean, self.time = total / self.count, _window(sums.time, first, at) / self.count
-        spread = _window(sums.time_square, first, at) - self.count * self.time**2
-        moved = _window(sums.product, first, at) - self.time * total
+    def __init__(self, sums: _Sums) -> None:
+        at, before = _tested(sums.count, min(AFTER)), (-BEFORE, 0)
+        self.count, total = _window(sums.count, at, *before), _window(sums.sum, at, *before)
+        self.mean, self.time = total / self.count, _window(sums.time, at, *before) / self.count
+        spread = _window(sums.time_square, at, *before) - self.count * self.time**2
+        moved = _window(sums.product, at, *before) - self.time * total
         self.slope = np.where(spread > 0, moved / spread, 0.0)
-        rest = _window(sums.square, first, at) - total * self.mean - self.slope * moved
+        rest = _window(sums.square, at, *before) - total * self.mean - self.slope * moved
         self.rest = np.maximum(rest, 0.0)
-        self.floor = _window(sums.floor, first, at)
+        self.floor = _window(sums.floor, at, *before)
         # Von Neumann's ratio: the correlation of neighbouring steps. Its median is hardly changed by a jump.
-        rough = _window(sums.rise, first + 1, at) / (2 * (self.count - 1))
+        rough = _window(sums.rise, at, 1 - BEFORE, 0) / (2 * (self.count - 1))
         like = 1 - (self.count - 2) * rough / self.rest
         usual = np.median(np.where(np.isfinite(like), like, 0.0), axis=1) if len(at) else np.zeros(len(like))
         self.like = np.clip(usual, 0.0, _MAX_CORRELATION)[:, None]
         self.is_exact = _is_exact(sums.centred, at)
-        near = np.maximum(at - _NEAR, 0)
-        self.last = _window(sums.sum, near, at) / _window(sums.count, near, at)
 
 
-def _is_exact(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+def _is_exact(values: np.ndarray, at: range) -> np.ndarray:
     """Return the mask of steps that differ from the step before as no step before did, shape (K, T)."""
     rises = np.abs(np.diff(values, axis=1, prepend=np.nan))
     known = np.isfinite(rises)
@@ -142,7 +166,8 @@ def _is_exact(values: np.ndarray, at: np.ndarray) -> np.ndarray:
         largest = np.maximum(largest[:, :-width], largest[:, width:])
         width *= 2
     largest = np.maximum(largest[:, : -(BEFORE - width)], largest[:, BEFORE - width :])
-    return known[:, at] & (rises[:, at] > _EXACT * largest[:, at] + 1e-9)
+    own = slice(at.start, at.stop)
+    return known[:, own] & (rises[:, own] > _EXACT * largest[:, own] + 1e-9)
 
 
 def jumps(values: np.ndarray, floor: np.ndarray, least: np.ndarray, limit: np.ndarray) -> Iterator[Jump]:
@@ -161,44 +186,47 @@ def jumps(values: np.ndarray, floor: np.ndarray, least: np.ndarray, limit: np.nd
     if size < MIN_BEFORE + min(AFTER):
         return
     best: dict[int, Jump] = {}
+    lengths = [after for after in AFTER if size >= MIN_BEFORE + after]
     with np.errstate(all="ignore"):
-        sums = _Sums(values, floor)
-        earlier = _Earlier(sums, np.arange(MIN_BEFORE, size - min(AFTER) + 1))
-        for after in AFTER:
-            if size >= MIN_BEFORE + after:
-                for jump in _largest(sums, earlier, after, least, limit):
-                    if jump.row not in best or jump.z > best[jump.row].z:
-                        best[jump.row] = jump
-    yield from best.values()
+        means = _Means(values)
+        # Most streams have no difference of interest: their noise need not be known.
+        rows = np.flatnonzero(np.any([means.is_large(after, least).any(axis=1) for after in lengths], axis=0))
+        if not len(rows):
+            return
+        sums = _Sums(values[rows], floor[rows])
+        earlier = _Earlier(sums)
+        for after in lengths:
+            for jump in _largest(sums, earlier, after, least[rows], limit[rows]):
+                if jump.row not in best or jump.z > best[jump.row].z:
+                    best[jump.row] = jump
+    for row, jump in best.items():
+        yield replace(jump, row=int(rows[row]))
 
 
 def _largest(
     sums: _Sums, earlier: _Earlier, after: int, least: np.ndarray, limit: np.ndarray
 ) -> Iterator[Jump]:
     """Yield the largest sudden change of each stream, for one length of the later window."""
-    at = np.arange(MIN_BEFORE, sums.count.shape[1] - after)
-    old, mean, time, slope, rest, floor, last, is_exact = (
+    at = _tested(sums.count, after)
+    old, mean, time, slope, rest, floor, is_exact = (
         part[:, : len(at)]
         for part in (
             *(earlier.count, earlier.mean, earlier.time, earlier.slope),
-            *(earlier.rest, earlier.floor, earlier.last, earlier.is_exact),
+            *(earlier.rest, earlier.floor, earlier.is_exact),
         )
     )
-    new, total = _window(sums.count, at, at + after), _window(sums.sum, at, at + after)
+    new, total = _window(sums.count, at, 0, after), _window(sums.sum, at, 0, after)
     later = total / new
     difference = later - mean
-    trend = slope * (_window(sums.time, at, at + after) / new - time)
+    trend = slope * (_window(sums.time, at, 0, after) / new - time)
     allowed = np.where(trend * difference > 0, _ALONG, _AGAINST) * np.abs(trend)
-    rest_later = np.maximum(_window(sums.square, at, at + after) - total * later, 0.0)
+    rest_later = np.maximum(_window(sums.square, at, 0, after) - total * later, 0.0)
     variance = np.fmax(rest / (old - 2), (rest + rest_later) / (old + new - 3))
-    variance = np.fmax(variance, (floor + _window(sums.floor, at, at + after)) / (old + new))
+    variance = np.fmax(variance, (floor + _window(sums.floor, at, 0, after)) / (old + new))
     error = np.sqrt(np.maximum(variance * (1 / old + 1 / new), 1e-24))
     t_if_unlike = np.maximum(np.abs(difference) - allowed, 0.0) / error
     t = t_if_unlike * np.sqrt((1 - earlier.like) / (1 + earlier.like))
-    near = _window(sums.sum, at, at + _NEAR) / _window(sums.count, at, at + _NEAR) - last
-    is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
-    is_large &= (old >= MIN_BEFORE - 2) & (new >= after - 1) & _is_more_than_before(difference, after)
-    is_large &= t > _EXACT_T / 2
+    is_large = sums.is_large(after, least) & (t > _EXACT_T / 2)
     free = (old + new - 3)[is_large]
     z = np.zeros_like(t)
     z[is_large] = (8 * free + 1) / (8 * free + 3) * np.sqrt(free * np.log1p(t[is_large] ** 2 / free))
@@ -208,7 +236,7 @@ def _largest(
         middle = float(sums.middle[row, 0])
         yield Jump(
             row,
-            int(at[best]),
+            at[best],
             float(z[row, best]),
             float(mean[row, best]) + middle,
             float(later[row, best]) + middle,

@@ -123,6 +123,10 @@ class Best:
         zeros = np.zeros(count, int)
         return cls(np.full(count, -np.inf), np.zeros(count), zeros, zeros, zeros)
 
+    def of(self, part: slice) -> Best:
+        """Return the windows of some series."""
+        return Best(self.score[part], self.z[part], self.width[part], self.before[part], self.end[part])
+
     def improved(self, score: np.ndarray, z: np.ndarray, windows: np.ndarray) -> Best:
         """Return the better windows of these and others.
 
@@ -185,9 +189,25 @@ class Scan:
         """
         newest = self._until(read, steps)
         if steps - self.seen < 2 * _UNSETTLED and newest.done - self.done < 2 * _UNSETTLED:
-            return self, newest.best
+            return replace(self, noise=newest.noise), newest.best
         settled = self._until(read, steps - _UNSETTLED, always=newest.done > 0)
         return settled, newest.best
+
+    def reusable(self, steps: int) -> Scan | None:
+        """Return the state if only its first ``steps`` steps are as they were; None if it used others.
+
+        The noise of a block is known before the steps have settled: that of changed steps is left out.
+        """
+        if self.seen > steps:
+            return None
+        ends = _ends(len(self.noise))
+        return (
+            self
+            if not ends or ends[-1] <= steps
+            else replace(
+                self, noise=tuple(each for each, end in zip(self.noise, ends, strict=True) if end <= steps)
+            )
+        )
 
     def _until(self, read: Read, stop: int, *, always: bool = False) -> Scan:
         """Return the state after ``stop`` steps; unless ``always``, windows wait for a range of ``least``."""
@@ -200,9 +220,18 @@ class Scan:
 
     def _has_range(self) -> bool:
         """Return True if the values of a series differ by more than ``least``."""
+        return bool(self._far_apart().any())
+
+    def _far_apart(self) -> np.ndarray:
+        """Return the mask of series whose values differ by more than ``least``."""
         if self.floor is None or self.top is None:
-            return False
-        return bool((self.top - self.floor > self.least).any())
+            return np.zeros(0, bool)
+        apart: np.ndarray = self.top - self.floor > self.least
+        return apart
+
+    def noise_of(self, scan: Scan, part: slice) -> tuple[np.ndarray, ...]:
+        """Return the noise of a scan that is a part of this one, with the blocks that came since."""
+        return (*scan.noise, *(each[:, part] for each in self.noise[len(scan.noise) :]))
 
     def _with_range(self, read: Read, stop: int) -> Scan:
         values, _ = read(self.seen, stop)
@@ -263,10 +292,10 @@ class Scan:
         count = int(_block(np.array(stop - 1))) + 1 - known
         if count <= 0:
             return self.noise
-        ends = np.array([0, _MIN_KNOWN, *range(_BLOCK, stop, _BLOCK)])[known : known + count]
+        ends = np.array(_ends(known + count)[known:])
         start = int(max(ends[0] - _HISTORY, 0))
         values, variance = (
-            np.pad(part, ((0, 0), (_HISTORY, 0)), constant_values=np.nan)
+            np.concatenate([np.full((len(part), _HISTORY), np.nan), part], axis=1)
             for part in read(start, int(ends[-1]))
         )
         at = (ends - start)[:, None] + np.arange(_HISTORY)
@@ -305,37 +334,57 @@ def after_together(
     steps : int
     """
     found: dict[int, tuple[Scan, Best | None]] = {}
-    alike: dict[tuple[Base, int, int], list[int]] = {}
+    alike: dict[tuple[Base, int, int, int], list[int]] = {}
     for at, scan in enumerate(scans):
         if scan.floor is None:  # nothing was tested yet: the run has too few steps
             found[at] = scan.after(reads[at], steps)
         else:
-            alike.setdefault((scan.base, scan.seen, scan.done), []).append(at)
+            alike.setdefault((scan.base, scan.seen, scan.done, len(scan.noise)), []).append(at)
     for members in alike.values():
-        old, read = [scans[at] for at in members], [reads[at] for at in members]
-        newest = _until_together(old, read, steps, [False] * len(old))
-        late = [
-            steps - before.seen >= 2 * _UNSETTLED or after.done - before.done >= 2 * _UNSETTLED
-            for before, after in zip(old, newest, strict=True)
-        ]
-        moving = [at for at, is_late in enumerate(late) if is_late]
-        settled = _until_together(
-            [old[at] for at in moving],
-            [read[at] for at in moving],
-            steps - _UNSETTLED,
-            [newest[at].done > 0 for at in moving],
-        )
-        states = dict(zip(moving, settled, strict=True))
-        found |= {member: (states.get(at, old[at]), newest[at].best) for at, member in enumerate(members)}
+        states = _after_alike([scans[at] for at in members], [reads[at] for at in members], steps)
+        found |= dict(zip(members, states, strict=True))
     return [found[at] for at in range(len(scans))]
+
+
+def _after_alike(scans: Sequence[Scan], reads: Sequence[Read], steps: int) -> list[tuple[Scan, Best | None]]:
+    """Return what `Scan.after` returns of scans that have seen and done the same steps.
+
+    Only the states of scans that move on are taken apart, once in several steps.
+    """
+    joined, bounds = _joined(scans)
+    read = _read_all(reads)
+    if joined.done:
+        read = _read_once(read, max(0, joined.done - 2 * WINDOWS[-1]), steps)
+    ranged = joined._with_range(read, steps)
+    due = np.flatnonzero(np.logical_or.reduceat(ranged._far_apart(), bounds[:-1]) & (steps >= MIN_STEPS))
+    found: list[tuple[Scan, Best | None]] = [(scan, scan.best) for scan in scans]
+    is_late = steps - joined.seen >= 2 * _UNSETTLED
+    moving = list(range(len(scans))) if is_late else []
+    if len(due):
+        old = [scans[at] for at in due.tolist()]
+        newest, own = (joined, bounds) if len(due) == len(scans) else _joined(old)
+        read = read if len(due) == len(scans) else _read_all([reads[at] for at in due.tolist()])
+        while newest.done < steps:
+            newest = newest._advanced(read, min(steps, newest.done + _AT_ONCE))
+        for at, scan, part in zip(due.tolist(), old, map(slice, own[:-1], own[1:]), strict=True):
+            if len(newest.noise) > len(scan.noise):
+                scan = replace(scan, noise=newest.noise_of(scan, part))
+            found[at] = scan, newest.best and newest.best.of(part)
+        if not is_late and newest.done - joined.done >= 2 * _UNSETTLED:
+            moving = due.tolist()
+    if moving:
+        always = np.isin(moving, due) | (joined.done > 0)
+        old, own_reads = [scans[at] for at in moving], [reads[at] for at in moving]
+        settled = _until_together(old, own_reads, steps - _UNSETTLED, always.tolist())
+        for at, scan in zip(moving, settled, strict=True):
+            found[at] = scan, found[at][1]
+    return found
 
 
 def _until_together(
     scans: Sequence[Scan], reads: Sequence[Read], stop: int, always: Sequence[bool]
 ) -> list[Scan]:
     """Return the states of `Scan._until` of scans that have seen and done the same steps."""
-    if not scans:
-        return []
     joined, sizes = _joined(scans)
     ranged = _apart(joined._with_range(_read_all(reads), stop), scans, sizes)
     due = [at for at, scan in enumerate(ranged) if stop >= MIN_STEPS and (always[at] or scan._has_range())]
@@ -358,6 +407,18 @@ def _read_all(reads: Sequence[Read]) -> Read:
         return np.concatenate(values), np.concatenate(variances)
 
     return read
+
+
+def _read_once(read: Read, start: int, stop: int) -> Read:
+    """Return the same function; the steps from ``start`` to ``stop`` are read at once."""
+    values, variances = read(start, stop)
+
+    def part(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        if first < start:
+            return read(first, last)
+        return values[:, first - start : last - start], variances[:, first - start : last - start]
+
+    return part
 
 
 def _joined(scans: Sequence[Scan]) -> tuple[Scan, np.ndarray]:
@@ -397,7 +458,6 @@ def _apart(joined: Scan, scans: Sequence[Scan], bounds: np.ndarray) -> list[Scan
     found = []
     for scan, start, stop in zip(scans, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         part, best = slice(start, stop), joined.best
-        known = len(scan.noise)
         assert joined.floor is not None
         assert joined.top is not None
         found.append(
@@ -406,12 +466,17 @@ def _apart(joined: Scan, scans: Sequence[Scan], bounds: np.ndarray) -> list[Scan
                 least=scan.least,
                 floor=joined.floor[part],
                 top=joined.top[part],
-                best=best and Best(*(getattr(best, each.name)[part] for each in fields(Best))),
+                best=best and best.of(part),
                 low=None if joined.low is None else joined.low[:, part],
-                noise=(*scan.noise, *(each[:, part] for each in joined.noise[known:])),
+                noise=joined.noise_of(scan, part),
             )
         )
     return found
+
+
+def _ends(blocks: int) -> list[int]:
+    """Return the number of steps before each of the first blocks: those that its noise is made of."""
+    return [0, _MIN_KNOWN, *range(_BLOCK, _BLOCK * max(blocks, 2), _BLOCK)][:blocks]
 
 
 def _block(ends: np.ndarray) -> np.ndarray:

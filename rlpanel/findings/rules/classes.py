@@ -56,7 +56,11 @@ def _stretches(context: RuleContext, column: str) -> Iterator[_Stretch]:
     lowest = float(values[known].min())
     table = context.table(_at_lowest(column, lowest))
     share, samples = table[MEAN], table[SAMPLES]
-    for row, place in enumerate(context.place_series.places):
+    # Most classes get more in the newest steps.
+    has_more = np.logical_or.accumulate(((samples > 0) & (share < 1))[:, ::-1], axis=1)
+    newest = ((samples > 0)[:, ::-1] & ~has_more).sum(axis=1)
+    for row in np.flatnonzero(newest >= _MIN_STEPS).tolist():
+        place = context.place_series.places[row]
         if not place:
             continue
         used = np.flatnonzero(samples[row] > 0)

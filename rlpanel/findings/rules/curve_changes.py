@@ -9,6 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, number, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause
+from rlpanel.findings.engine.change_statistic import step_errors
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.label_mix import Mix, explaining_mix
@@ -286,32 +287,39 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
     the response length, a factor of 1.6.
     """
     own_parts = [name for name in reward_parts(context) if name not in copies(context)]
+    watched: dict[str, Signal] = {}
     for column in (*_WATCHED, *own_parts):
         if column == "response_chars" and context.snapshot.has_number("response_tokens"):
             continue
         which = column_signal(column, "positive" if column.startswith("response_") else "level")
         if context.available(which):
-            yield from _outliers(context, column, which)
-
-
-def _outliers(context: RuleContext, column: str, which: Signal) -> Iterator[Finding]:
-    table = PlaceTable.of(context, which)
-    values, error = table.row(0)
+            watched[column] = which
+    if not watched:
+        return
+    series = [PlaceTable.of(context, which).read_row(0) for which in watched.values()]
+    values, variance = (np.stack(part) for part in zip(*series, strict=True))
     median = running_median(values, _MIN_EARLIER)
-    spread = spread_of(context, column)
+    is_factor = np.array([which.kind == "positive" for which in watched.values()])[:, None]
+    spread = np.array([spread_of(context, column) for column in watched])[:, None]
+    far = np.where(is_factor, np.log(_FACTOR), np.fmax(_EFFECT * spread, _RELATIVE * np.abs(median)))
     distance = np.abs(values - median)
-    if which.kind == "positive":
-        far = distance > np.log(_FACTOR)
-        shown = np.exp(median)
-    else:
-        far = distance > np.fmax(_EFFECT * spread, _RELATIVE * np.abs(median))
-        shown = median
     with np.errstate(all="ignore"):
-        z = distance / error
-        mask = far & (z > context.thresholds.outlier_z)
-    mask &= ~long_stretches(mask, 3)
+        z = distance / step_errors(values, variance)
+        masks = (distance > far) & (z > context.thresholds.outlier_z)
+    for (column, which), mask, own, middle in zip(watched.items(), masks, z, median, strict=True):
+        if mask.any():
+            yield from _outliers(context, column, which, mask, own, middle)
+
+
+def _outliers(
+    context: RuleContext, column: str, which: Signal, mask: np.ndarray, z: np.ndarray, median: np.ndarray
+) -> Iterator[Finding]:
+    """Yield the finding of the marked steps of a column, unless they are three in a row or more."""
+    mask = mask & ~long_stretches(mask, 3)
     if not mask.any():
         return
+    shown = np.exp(median) if which.kind == "positive" else median
+    table = PlaceTable.of(context, which)
     worst = int(np.argmax(np.where(mask, z, -1)))
     mean = table.mean[0]
     above = mean[worst] > shown[worst]

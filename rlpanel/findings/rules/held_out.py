@@ -16,7 +16,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import column_signal, flag_signal
 from rlpanel.number_text import fixed
-from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
+from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
 
 #: Smallest change: in standard deviations of the samples of a step, and relative to the level before.
 _EFFECT, _RELATIVE = 0.5, 0.2
@@ -60,7 +60,8 @@ def _is_multiple(part: np.ndarray, whole: np.ndarray) -> bool:
     if not both.any() or (np.isfinite(part) != np.isfinite(whole)).any() or not (whole[both] ** 2).sum():
         return False
     factor = (part[both] * whole[both]).sum() / (whole[both] ** 2).sum()
-    return bool(np.allclose(part[both], factor * whole[both], rtol=1e-6, atol=1e-9))
+    expected = factor * whole[both]
+    return bool((np.abs(part[both] - expected) <= 1e-9 + 1e-6 * np.abs(expected)).all())
 
 
 def fall(context: RuleContext, column: str) -> Change | None:
@@ -121,27 +122,20 @@ def is_share(context: RuleContext, column: str) -> bool:
     key = is_share, column
     if key not in context.results:
         steps, some = context.snapshot.steps, slice(0, len(context.steps))
-        count, mean = steps.stat(column, COUNT)[some], steps.stat(column, MEAN)[some]
-        deviations = steps.squared_deviations(column)[some]
-        known = count > 0
-        with np.errstate(all="ignore"):
-            off = np.abs(deviations - count * mean * (1 - mean))[known]
-            low, high = steps.stat(column, MIN)[some][known], steps.stat(column, MAX)[some][known]
-            context.results[key] = bool(
-                known.any()
-                and (low >= 0).all()
-                and (high <= 1).all()
-                and (off <= 1e-6 * count[known]).all()
-                and low.min() < high.max()
-            )
+        stats = steps.stats(column)[:, some]
+        count, mean, squares, low, high = stats[:, stats[COUNT] > 0][[COUNT, MEAN, M2, MIN, MAX]]
+        # The computed mean of equal values can differ from them by rounding.
+        off = np.abs(np.where(low == high, 0.0, squares) - count * mean * (1 - mean))
+        within = len(count) and low.min() >= 0 and high.max() <= 1 and low.min() < high.max()
+        context.results[key] = bool(within and (off <= 1e-6 * count).all())
     found: bool = context.results[key]
     return found
 
 
 def spread(context: RuleContext, column: str) -> float:
     """Return the usual standard deviation of a step's samples."""
-    spread = context.snapshot.steps.std(column)[: len(context.steps)]
-    return float(np.nanmedian(spread)) if np.isfinite(spread).any() else 0.0
+    usual = context.spread(column)
+    return usual if np.isfinite(usual) else 0.0
 
 
 def rises_meanwhile(context: RuleContext, change: Change) -> tuple[float, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -221,7 +222,7 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
         np.minimum.at(first, of_key, of_step)
         unseen = np.bincount(of_step, counts * (first[of_key] == of_step), minlength=len(steps)) / sizes
         for at in (np.flatnonzero(unseen[_MIN_BEFORE:] >= _UNSEEN) + _MIN_BEFORE).tolist()[::-1]:
-            if np.median(unseen[max(1, at - 10) : at]) > _USUALLY:
+            if median(unseen[max(1, at - 10) : at].tolist()) > _USUALLY:
                 continue
             old, new = (
                 np.bincount(of_key[part], counts[part], minlength=len(keys))

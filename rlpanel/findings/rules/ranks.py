@@ -293,15 +293,17 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
     gap, error = _gaps(table, positive=compared.signal.kind == "positive")
     least = compared.least
     if compared.signal.kind != "positive":
-        spread = context.snapshot.steps.std(compared.column)[: len(context.steps)]
-        if not np.isfinite(spread).any():  # nothing to compare a difference with
+        spread = context.spread(compared.column)
+        if not np.isfinite(spread):  # nothing to compare a difference with
             return
-        least *= float(np.nanmedian(spread))
-    found = max(
-        (_clearest(gap, error, least, min(width, gap.shape[1])) for width in _WINDOWS),
-        key=lambda each: float(each[0].max()),
-    )
-    scores, far, width = found
+        least *= spread
+    widths = [min(width, gap.shape[1]) for width in _WINDOWS]
+    both = np.concatenate([gap, error**2])
+    found = [
+        _clearest(mean[: len(gap)], mean[len(gap) :], least, width)
+        for mean, width in zip(_trailing(both, *widths), widths, strict=True)
+    ]
+    scores, far, width = max(found, key=lambda each: float(each[0].max()))
     if not scores.any():
         return
     row = int(scores.argmax())
@@ -335,10 +337,16 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
 
 
 def _clearest(
-    gap: np.ndarray, error: np.ndarray, least: float, width: int
+    mean: np.ndarray, variance: np.ndarray, least: float, width: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return each rank's largest difference in standard errors, and which windows differ, (P,) and (P, S)."""
-    mean, mean_error = _trailing(gap, width), np.sqrt(_trailing(error**2, width) / width)
+    """Return each rank's largest difference in standard errors, and which windows differ, (P,) and (P, S).
+
+    Parameters
+    ----------
+    mean, variance : ndarray of float, shape (P, S)
+        Means of the difference and of its variance over the ``width`` steps that end at each step.
+    """
+    mean_error = np.sqrt(variance / width)
     with np.errstate(all="ignore"):
         far = (np.abs(mean) > least) & (np.abs(mean) > _Z * mean_error)
         return np.where(far, np.abs(mean) / mean_error, 0.0).max(axis=1), far, width
@@ -372,14 +380,18 @@ def _gaps(table: np.ndarray, *, positive: bool) -> tuple[np.ndarray, np.ndarray]
     return gap, np.fmax(np.sqrt(variance), usual / 2)
 
 
-def _trailing(values: np.ndarray, width: int) -> np.ndarray:
-    """Return the mean of the ``width`` values that end at each step; NaN for the first ones, shape (P, S)."""
+def _trailing(values: np.ndarray, *widths: int) -> list[np.ndarray]:
+    """Return the mean of the last values at each step, for each width; NaN for the first ones, (P, S)."""
     known = np.isfinite(values)
     sums = np.zeros((2, len(values), values.shape[1] + 1))
     np.cumsum(np.stack([known, np.where(known, values, 0.0)]), axis=2, out=sums[:, :, 1:])
-    count, total = sums[:, :, width:] - sums[:, :, :-width]
-    means = np.where(count == width, total / width, np.nan)
-    return np.pad(means, ((0, 0), (width - 1, 0)), constant_values=np.nan)
+    found = []
+    for width in widths:
+        count, total = sums[:, :, width:] - sums[:, :, :-width]
+        means = np.full(values.shape, np.nan)
+        means[:, width - 1 :] = np.where(count == width, total / width, np.nan)
+        found.append(means)
+    return found
 
 
 def differing_stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarray:
@@ -393,7 +405,7 @@ def differing_stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarra
         part = np.nan_to_num(gap[start : first + 1])
         start += fit_step(part)[1]
     half = np.nanmean(gap[start : last + 1]) / 2
-    ended = _trailing(gap[None], min(width, _WINDOWS[0]))[0, last + 1 :] * np.sign(half) < abs(half)
+    ended = _trailing(gap[None], min(width, _WINDOWS[0]))[0][0, last + 1 :] * np.sign(half) < abs(half)
     mask = np.zeros(len(far), bool)
     mask[start : last + 1 + (int(ended.argmax()) if ended.any() else len(ended))] = True
     return mask

@@ -41,6 +41,11 @@ TESTS: dict[tuple[str, int], float] = {
 }
 
 
+#: Smallest difference between the clearest window and the level right before the onset, in the smallest
+#: difference of interest, once that window is that much higher than earlier ones.
+_LASTING = 0.5
+
+
 @dataclass(frozen=True)
 class TextChange:
     """A sustained change of a number of the texts.
@@ -119,9 +124,11 @@ def changes_of(
     changes: list[TextChange | None] = [None] * len(mean)
     for row in found.windows:
         rise = found.rise(row)
-        if rise.after - rise.before >= 1:
+        # The newest level is a noisy one: it does not take back what the clearest window shows.
+        level = rise.after if rise.after - rise.before >= 1 else rise.high
+        if level - rise.before >= _LASTING:
             mask = mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing)
-            before, after = (float(value / scale[row]) for value in (rise.before, rise.after))
+            before, after = (float(value / scale[row]) for value in (rise.before, level))
             changes[row] = TextChange(rise, mask, before, after)
     return changes
 

@@ -312,17 +312,23 @@ class Steps:
         KeyError
             If the column has no statistics.
         """
+        return self._stats(column, statistic)
+
+    def stats(self, column: str) -> np.ndarray:
+        """Return all statistics of a column per step, shape (5, S); see `stat`."""
+        return self._stats(column, slice(None))
+
+    def _stats(self, column: str, which: int | slice) -> np.ndarray:
         if column not in self.columns:
             raise KeyError(column)
         index = self.columns.index(column)
         if not self._chunks:
-            return np.empty(0)
+            return np.empty((5, 0))[which]
         if self._deferred is not None:
             self._deferred.compute(column)
-        found = np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
         if self._by_rows and self.further is not None and column in self.further.columns:
-            return self._with_further(column, self.further)[statistic]
-        return found
+            return self._with_further(column, self.further)[which]
+        return np.concatenate([chunk[which, index] for chunk in self._chunks], axis=-1)[..., self._order]
 
     def _with_further(self, column: str, further: Steps) -> np.ndarray:
         """Return all statistics of an outcome over all rows, shape (5, S)."""

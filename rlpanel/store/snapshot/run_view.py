@@ -291,6 +291,11 @@ class RunView:
         """Metrics that raised an error, each with the error's text; in a long run, a few steps are tried."""
         if len(self.snapshot.steps.values):
             self._memory.step_metrics.names_with_values(self.snapshot, self.grouped)
+        return self.known_failures
+
+    @property
+    def known_failures(self) -> dict[str, str]:
+        """Those of `failed_metrics` among the metrics that were computed so far, by whom ever."""
         return dict(self._memory.step_metrics.failures)
 
     @property

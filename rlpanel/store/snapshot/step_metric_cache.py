@@ -132,6 +132,11 @@ class _CachedMetric:
     values: np.ndarray
 
 
+#: Steps of an earlier result, positions of those that are as they were, and the mask of the others; by the
+#: identity of the steps, the version, and whether discarded samples count.
+_Compared = dict[tuple[int, int, bool], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
 class StepMetricCache:
     """Cache of step metrics across the snapshots of one run; thread-safe.
 
@@ -153,8 +158,9 @@ class StepMetricCache:
         results: dict[str, np.ndarray] = {}
         # Metrics with the same stale steps are computed together.
         pending: dict[bytes, tuple[np.ndarray, list[str]]] = {}
+        compared: _Compared = {}
         for name in names:
-            results[name], stale = self._reuse(snapshot, name)
+            results[name], stale = self._reuse(snapshot, name, compared)
             if stale.any():
                 pending.setdefault(stale.tobytes(), (stale, []))[1].append(name)
         for stale, stale_names in pending.values():
@@ -227,8 +233,13 @@ class StepMetricCache:
         except Exception as error:
             self.failures[name] = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_REASON]
 
-    def _reuse(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a metric's cached values, NaN at stale steps, and the mask of stale steps."""
+    def _reuse(
+        self, snapshot: Snapshot, name: str, compared: _Compared | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return a metric's cached values, NaN at stale steps, and the mask of stale steps.
+
+        ``compared`` keeps what was found out about the steps, for the next metric.
+        """
         with self._lock:
             cached = self._cached.get(name)
         steps = snapshot.steps
@@ -236,11 +247,16 @@ class StepMetricCache:
         stale = np.ones(len(steps.values), bool)
         usable = cached is not None and cached.version <= snapshot.version
         if cached is not None and usable and cached.constants == snapshot.constants and len(cached.steps):
-            positions, stale = steps.compare_steps(cached.steps, cached.version)
-            if METRICS[name].with_discarded:
-                others = snapshot.discarded_steps
-                stale |= np.isin(steps.values, others.values[others.changed_since(cached.version)])
-            values[~stale] = cached.values[positions[~stale]]
+            wide, compared = METRICS[name].with_discarded, compared if compared is not None else {}
+            key = id(cached.steps), cached.version, wide
+            if key not in compared:
+                positions, stale = steps.compare_steps(cached.steps, cached.version)
+                if wide:
+                    others = snapshot.discarded_steps
+                    stale |= np.isin(steps.values, others.values[others.changed_since(cached.version)])
+                compared[key] = cached.steps, positions[~stale], stale
+            _, positions, stale = compared[key]
+            values[~stale] = cached.values[positions]
         return values, stale
 
     def _store(self, snapshot: Snapshot, results: dict[str, np.ndarray]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.raised import HOLD, PATIENCE, RaisedFindings, parse_raised
+from rlpanel.findings.engine.raised import HOLD, PATIENCE, UNLISTED, RaisedFindings, parse_raised
 
 KEY = "sustained_change:reward"
 
@@ -86,11 +88,40 @@ def test_late_lines_of_the_same_step_end_nothing() -> None:
     assert len(held) == 1
 
 
-def test_each_return_doubles_the_hold() -> None:
-    state, words = shown("warning", *[""] * HOLD, "warning", *[""] * 2 * HOLD)
-    assert words.count("-") == 2
-    assert words[-1] == "-"
-    assert state.by_key[KEY].returns == 1
+def test_what_comes_back_is_an_info_until_it_lasts_and_is_held_twice_as_long() -> None:
+    back = ["warning"] * (PATIENCE + 1)
+    state, words = shown("warning", *[""] * HOLD, *back, *[""] * 4 * HOLD)
+    assert words[: HOLD + 1] == ["warning"] * HOLD + ["-"]
+    assert words[HOLD + 1 :] == [*["info"] * PATIENCE, *["warning"] * 4 * HOLD, "-"]
+    entry = state.by_key[KEY]
+    assert (entry.returns, entry.first) == (1, 11 + HOLD + 1)
+
+
+def test_what_comes_back_for_a_moment_is_not_raised_again() -> None:
+    state, words = shown(*["warning"] * 4, *[""] * 2 * HOLD, "alarm", *[""] * HOLD)
+    assert words[4 + 2 * HOLD - 1 :] == ["-", "info", *["-"] * HOLD]
+    entry = state.by_key[KEY]
+    assert (entry.first, entry.ended, entry.returns) == (11, 14 + 2 * HOLD, 0)
+    assert len(state.records([])) == 1
+
+
+@pytest.mark.parametrize(("onset", "word"), [(8, "The reward"), (40, "Again: The reward")])
+def test_another_episode_says_so(onset: int, word: str) -> None:
+    state, _ = shown("warning", *[""] * HOLD)
+    later = replace(finding(), steps=(onset, onset + 1))
+    for at in range(PATIENCE + 1):
+        state, held = state.update([later], np.arange(1, 43 + at), settled=False)
+    assert held[0].sentence.startswith(word)
+    assert held[0].evidence[-1] == f"It was raised before, and had ended in step {11 + HOLD}."
+
+
+def test_what_lasted_long_is_held_longer_unless_its_rule_says_that_it_ended() -> None:
+    long = ["warning"] * 15
+    for after, hold in ("", 14), ("info", 2 * HOLD):
+        _, words = shown(*long, *[after] * 20)
+        assert words[15:].count("warning") == hold - 1
+    _, words = shown(*["warning"] * 60, *[""] * 40)
+    assert words[60:].count("warning") == UNLISTED - 1
 
 
 def test_a_finding_is_confirmed_when_it_lasts_and_so_is_an_alarm() -> None:
@@ -125,12 +156,13 @@ def test_the_record_of_a_confirmed_finding_stays_and_that_of_another_does_not() 
 
 def test_the_state_survives_as_text() -> None:
     state, _ = shown(*["alarm"] * 4, *[""] * 2 * HOLD)
-    state, _ = state.update([finding(subject="accuracy")], np.arange(1, 30), settled=False)
+    state, _ = state.update([finding(), finding(subject="accuracy")], np.arange(1, 30), settled=False)
+    assert state.by_key[KEY].before is not None
     assert parse_raised(state.text()) == state
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version": 1, "raised": [{}]}', '{"version": 0, "raised": []}', "nonsense"]
+    "text", ["", "{}", "[]", '{"version": 2, "raised": [{}]}', '{"version": 0, "raised": []}', "nonsense"]
 )
 def test_other_text_is_an_empty_state(text: str) -> None:
     assert parse_raised(text) == RaisedFindings()
