@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rlpanel.display_settings import ANSWER_RULES
-from rlpanel.texts.answers import AUTO, RULES, answer_of, choose_rule, match_of
+from rlpanel.texts.final_answers import AUTO, RULES, answer_of, choose_rule, match_of
 
 #: Responses as the conventions of data sets and trainers have them: rule, response, its answer.
 RESPONSES = [
