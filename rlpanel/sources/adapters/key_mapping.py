@@ -101,7 +101,9 @@ class MappedAdapter:
     def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a document whose columns are lists, with what the keys want to be arranged."""
         document = listed_columns(document)
-        wanted = [arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)]
+        wanted = [
+            arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)
+        ]
         return next(filter(None, (arrange(document) for arrange in wanted)), document)
 
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -186,7 +188,7 @@ class MappedAdapter:
         key = mapped.get("response") or mapped.get("messages", "")
         systems = value_at(values, key.removesuffix(".*")) if key.endswith(".*") else None
         if isinstance(systems, dict):
-            return {"column": list(systems)} | values
+            return {} if "column" in values else {"column": list(systems)}
         if not stands_for_columns(key):
             return {}
         names = columns_of(key, values)

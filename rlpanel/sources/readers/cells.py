@@ -1,11 +1,12 @@
 """Reads ``.csv`` and ``.tsv`` files as files of lines: a row, written as a JSON object, is a line.
 
-A row ends at a newline outside of quotes. The first row holds the names of the columns; a table whose first row
-has a number where the rows below have one has no names, and its columns are ``column_1``, ``column_2``. A cell is
-typed by itself: an empty one is missing, what JSON has as a number is a number, and lists and objects in JSON or
-in Python's notation, as pandas writes them, are lists and objects. All else is a text. In a column of texts, such
-as ``response``, only messages are more than a text, and in one of several texts, such as ``responses``, lists of
-texts.
+A row ends at a newline outside of quotes. The first row holds the names of the columns. A table whose first
+row has a number where the rows below have one lacks names: its columns are ``column_1``, ``column_2``.
+
+A cell is typed by itself. An empty one is missing, and what JSON has as a number is a number. Lists and
+objects may be in JSON, in Python's notation as pandas writes it, or as numpy prints arrays. All else is text.
+In a column of texts, such as ``response``, only messages are more than a text; in one of several texts, such as
+``responses``, lists of texts are, too.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _CELL_CHARS = 64 << 20
 _NAME_CHARS, _MIN_COLUMNS = 200, 2
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OTHER = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "true": "true", "false": "false"}
-#: Columns, or ends of their names, whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
+#: Columns, or ends of their names, whose cells are texts, also if they look like a number: 4.50 is not 4.5 in
+#: an answer.
 _TEXTS = frozenset(
     {
         *("prompt", "prompts", "question", "query", "input", "instruction", "problem", "context", "messages"),
