@@ -5,8 +5,8 @@ row has a number where the rows below have one lacks names: its columns are ``co
 
 A cell is typed by itself. An empty one is missing, and what JSON has as a number is a number. Lists and
 objects may be in JSON, in Python's notation as pandas writes it, or as numpy prints arrays. All else is text.
-In a column of texts, such as ``response``, only messages are more than a text; in one of several texts, such as
-``responses``, lists of texts are, too.
+In a column of texts, such as ``response``, only messages are more than a text; in one of several texts, such
+as ``responses``, or with a list of as many numbers in the row, lists of texts are, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -122,18 +122,23 @@ def line_of(names: Sequence[str], cells: Sequence[str]) -> bytes:
     """Return a row as a JSON object; LineError if it has other columns or is not UTF-8."""
     if len(cells) != len(names):
         raise LineError(f"the row has {len(cells):,} cells, and the header {len(names):,}")
-    pairs = zip(names, cells, strict=True)
-    text = ", ".join(f"{json.dumps(name)}: {_value(name, cell)}" for name, cell in pairs if name)
+    pairs = [*zip(names, cells, strict=True)]
+    nested = [(name, value) for name, cell in pairs if (value := _read_list(cell)) is not None]
+    counts = (
+        {len(value) for name, value in nested if all(map(_is_number, value))} if len(nested) > 1 else set()
+    )
+    text = ", ".join(f"{json.dumps(name)}: {_value(name, cell, counts)}" for name, cell in pairs if name)
     try:
         return f"{{{text}}}".encode()
     except UnicodeEncodeError as error:
         raise LineError("the row holds invalid UTF-8") from error
 
 
-def _value(name: str, cell: str) -> str:
+def _value(name: str, cell: str, counts: Collection[int]) -> str:
+    """Return a cell as JSON; ``counts`` are the lengths of the row's lists of numbers."""
     if not cell:
         return "null"
-    if cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) and (nested := _nested(name.lower(), cell)):
+    if _is_nested(cell) and (nested := _nested(name.lower(), cell, counts)):
         return nested
     if not _TEXTS.intersection((name.lower(), _WORDS.split(name.lower())[-1])):
         if _NUMBER.fullmatch(cell):
@@ -143,14 +148,29 @@ def _value(name: str, cell: str) -> str:
     return json.dumps(cell, ensure_ascii=False)
 
 
-def _nested(name: str, cell: str) -> str:
+def _is_nested(cell: str) -> bool:
+    return cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) is not None
+
+
+def _read_list(cell: str) -> list[Any] | None:
+    """Return the list in a cell; None for any other value."""
+    value = _read_nested(cell) if cell[:1] == "[" and _is_nested(cell) else None
+    return value if isinstance(value, list) and value else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _nested(name: str, cell: str, counts: Collection[int]) -> str:
     """Return the JSON of a list or an object in a cell; empty if it is a text."""
     value = _read_nested(cell)
     if not isinstance(value, (list, dict)) or not value:
         return ""
     if name in _TEXTS and not is_messages(value):
         are_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        return json.dumps(value, ensure_ascii=False) if name in _SEVERAL and are_texts else ""
+        are_samples = name in _SEVERAL or len(value) in counts  # each text has a number
+        return json.dumps(value, ensure_ascii=False) if are_samples and are_texts else ""
     return json.dumps(value, ensure_ascii=False)
 
 

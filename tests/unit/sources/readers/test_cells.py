@@ -245,3 +245,10 @@ def test_a_number_above_numbers_shows_that_a_table_has_no_names(
     found, _ = first_lines(str(tmp_path / "log.csv"))
     assert [*json.loads(found[0])] == names
     assert len(found) == (3 if names[0] == "column_1" else 2)
+
+
+def test_a_list_of_texts_beside_as_many_numbers_is_the_samples_of_a_row(tmp_path: Path) -> None:
+    rows = [["p", "['a', 'b']", "[1, 0]"], ["q", "['c', 'd']", "[0, 0, 1]"]]
+    (tmp_path / "log.csv").write_bytes(rows_of(["prompt", "response", "scores"], *rows))
+    found, _ = first_lines(str(tmp_path / "log.csv"))
+    assert [json.loads(line)["response"] for line in found] == [["a", "b"], "['c', 'd']"]
