@@ -319,7 +319,7 @@ def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
 
 
 def _response_text(value: Any) -> Any:
-    """Return a response as it is, but objects that are no messages, such as a plan, as JSON."""
+    """Return a response as it is, but objects other than messages, such as a plan, as JSON."""
     if isinstance(value, str) or not (is_list(value) or hasattr(value, "keys")):
         return value
     plain = to_python(value)

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -140,12 +141,18 @@ def _value(name: str, cell: str, counts: Collection[int]) -> str:
         return "null"
     if _is_nested(cell) and (nested := _nested(name.lower(), cell, counts)):
         return nested
-    if not _TEXTS.intersection((name.lower(), _WORDS.split(name.lower())[-1])):
+    if not _holds_texts(name):
         if _NUMBER.fullmatch(cell):
             return cell
         if (other := _OTHER.get(cell.lower())) is not None:
             return other
     return json.dumps(cell, ensure_ascii=False)
+
+
+@lru_cache(maxsize=4096)
+def _holds_texts(name: str) -> bool:
+    """Return True if a column's name, or its last word, is one of texts."""
+    return not _TEXTS.isdisjoint((name.lower(), _WORDS.split(name.lower())[-1]))
 
 
 def _is_nested(cell: str) -> bool:
