@@ -96,6 +96,61 @@ def labels(n: int) -> Files:
 
 
 @kind
+def requests_of_a_server(n: int) -> Files:
+    spans = [
+        {"id": f"s{at}", "parent_id": f"s{at - 1}" if at else None, "type": "http", "name": words(2, at)}
+        | {"input": f"/{words(1, at)}", "output": "200", "duration_ms": at}
+        for at in range(8)
+    ]
+    menu = {"name": words(1, n), "input": "x", "output": "y", "children": []}
+    tree = {"name": words(1, n), "input": "x", "output": "y", "children": [menu, menu]}
+    return {
+        "traces.jsonl": _Lines({"trace_id": f"t{at}", "spans": spans} for at in range(6)),
+        "tree.json": tree,
+    }
+
+
+@kind
+def steps_of_a_workflow(n: int) -> Files:
+    steps = [{"name": words(2, at), "run": words(4, at), "status": "completed"} for at in range(5)]
+    return {
+        "jobs.jsonl": _Lines(
+            {"id": at, "name": words(2, at + n), "steps": steps, "success": bool(at % 2)} for at in range(8)
+        ),
+        "recipe.json": {"title": words(3, n), "steps": [{"text": words(8, at)} for at in range(6)]},
+    }
+
+
+@kind
+def choices_of_two(n: int) -> Files:
+    rows = [
+        {"goal": words(6, at), "sol1": words(9, at + 1), "sol2": words(9, at + 2), "label": at % 2}
+        for at in range(9)
+    ]
+    asked = [
+        {"question": words(6, at), "answer_a": words(5, at), "answer_b": words(5, at + n), "answer_c": "x"}
+        | {"correct_answer": "abc"[at % 3]}
+        for at in range(9)
+    ]
+    return {"valid.jsonl": _Lines(rows), "quiz.json": asked}
+
+
+@kind
+def tables_without_names(n: int) -> Files:
+    sensors = [[at, 20.5 + at, 0.25 * n, "ok"] for at in range(30)]
+    reviews = [[at, words(9, at + n), at % 2] for at in range(30)]
+    return {"sensors.csv": sensors, "reviews.csv": reviews}
+
+
+@kind
+def lists_in_cells(n: int) -> Files:
+    rows = [
+        [words(2, at), str([words(1, at), words(1, n)]), str({"price": at, "stock": n})] for at in range(20)
+    ]
+    return {"products.csv": [["name", "tags", "offer"], *rows]}
+
+
+@kind
 def geojson(n: int) -> Files:
     features = [
         {

@@ -101,7 +101,9 @@ class MappedAdapter:
     def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a document whose columns are lists, with what the keys want to be arranged."""
         document = listed_columns(document)
-        wanted = [arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)]
+        wanted = [
+            arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)
+        ]
         return next(filter(None, (arrange(document) for arrange in wanted)), document)
 
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -186,7 +188,7 @@ class MappedAdapter:
         key = mapped.get("response") or mapped.get("messages", "")
         systems = value_at(values, key.removesuffix(".*")) if key.endswith(".*") else None
         if isinstance(systems, dict):
-            return {"column": list(systems)} | values
+            return {} if "column" in values else {"column": list(systems)}
         if not stands_for_columns(key):
             return {}
         names = columns_of(key, values)
@@ -317,7 +319,7 @@ def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
 
 
 def _response_text(value: Any) -> Any:
-    """Return a response as it is, but objects that are no messages, such as a plan, as JSON."""
+    """Return a response as it is, but objects other than messages, such as a plan, as JSON."""
     if isinstance(value, str) or not (is_list(value) or hasattr(value, "keys")):
         return value
     plain = to_python(value)

@@ -16,7 +16,7 @@ PLUS = "+"
 #: Words of a key that compares answers.
 _BETTER = frozenset(
     {"winner", "preference", "preferred", "better", "best", "verdict", "choice", "vote", "decision", "pick"}
-    | {"judgment", "judgement", "judge", "label", "win"}
+    | {"judgment", "judgement", "judge", "win"}
 )
 #: Verdicts on two answers that are equally good.
 _TIE = re.compile(r"(?:tie|draw|both|equal|neither|none)(?![a-z])")
@@ -75,7 +75,9 @@ def wins_of(verdict: Any, columns: Sequence[str], record: Mapping[str, Any]) -> 
     said = [label for label in labels if words[-1] == label or " ".join(words) == label]
     if not said:
         others = {key: each for key, each in record.items() if each == verdict and key not in columns}
-        said = [label for label in labels if any(_WORD.findall(key.lower())[-1:] == [label] for key in others)]
+        said = [
+            label for label in labels if any(_WORD.findall(key.lower())[-1:] == [label] for key in others)
+        ]
     return [float(label == said[0]) for label in labels] if len(said) == 1 else None
 
 

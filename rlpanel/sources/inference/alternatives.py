@@ -115,7 +115,7 @@ def _are_systems(verdicts: Mapping[str, str], columns: Mapping[str, str], place:
 
 
 def _plain_sides(columns: Mapping[str, str], place: _Place) -> set[str]:
-    """Return the systems; beside a column that is the whole name, only those that are no other field."""
+    """Return the systems; beside a column that is the whole name, only those that have no other meaning."""
     return set(columns) if place[1] else {system for system in columns if any(system in s for s in _SIDES)}
 
 

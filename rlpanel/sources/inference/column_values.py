@@ -111,3 +111,13 @@ def is_plan(column: KeyValues) -> bool:
 def is_like_messages(column: KeyValues) -> bool:
     """Return True if all values are conversations."""
     return content.share(content.is_conversation, column.values) == 1.0
+
+
+def is_answered(column: KeyValues) -> bool:
+    """Return True if all values are conversations, and the policy speaks in most of them."""
+    return is_like_messages(column) and content.share(content.holds_answer, column.values) > 0.5
+
+
+def is_unanswered(column: KeyValues) -> bool:
+    """Return True if all values are conversations without an answer."""
+    return is_like_messages(column) and not is_answered(column)

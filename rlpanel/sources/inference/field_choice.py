@@ -6,62 +6,39 @@ A ground truth is not taken for the response while another key can be it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import repeat
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
-from rlpanel.sources.adapters.parallel_columns import (
-    columns_of,
-    says_better,
-    stands_for_columns,
-    wins_of,
-)
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name, read_name
 from rlpanel.sources.inference.column_values import (
     LONG,
-    PROMPT_WORDS,
     are_short,
     counts_records,
+    is_answered,
     is_extracted,
     is_like_messages,
     is_like_reward,
     is_plan,
     is_transcript,
+    is_unanswered,
     item_count,
     key_says_model,
     written_values,
 )
 from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
-from rlpanel.sources.inference.field_conflicts import FieldConflicts
 from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
-from rlpanel.sources.inference.known_fields import NONE, UNSURE, FieldCandidate
+from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
-from rlpanel.sources.spans.call_tree import CALLS, OF_CALLS
+from rlpanel.sources.inference.unnamed_fields import UnnamedFields
 
-#: Least share of a key's values that fit a field.
-_MIN_FIT = 0.7
-#: Confidence in groups that only their prompts show.
-_BY_PROMPT = 0.3
 #: Two keys whose confidences differ by less are about equal.
 _EQUAL = 0.03
-#: Confidence in a conversation, a list of responses, and a reward, that only their values show.
-_BY_CONTENT = {"messages": 0.7, "response": 0.6, "reward": 0.52}
 #: Loss of confidence for an id or a counter, and for texts of few characters.
 _UNLIKELY = 0.4
-#: A prompt that only names a task.
-_NAME = re.compile(r"\w+[_./-]\S+")
-#: Fields whose texts are given, not written by the policy.
-_GIVEN = ("ground_truth", "group")
-#: Words of a key whose conversation is the policy's.
-_POLICY_WORDS = frozenset({"assistant", "agent", "policy", "model"})
-#: A column of a table without names.
-_UNNAMED = re.compile(r"column_\d+")
-#: Longest prompt that is a group's name.
-_GROUP_CHARS = 128
 #: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
 _VERDICT, _OF_MODEL = 0.05, 0.3
 #: Keys under which a response may be an object, and a list of calls.
@@ -89,11 +66,7 @@ _TESTS: dict[str, _Test] = {
 }
 
 
-def _is_single(value: Any) -> bool:
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
-
-
-class FieldChoice(FieldConflicts, RolloutEvidence):
+class FieldChoice(UnnamedFields, RolloutEvidence):
     """Gives each field its key, one field after the other; see `KnownFields` for the arguments."""
 
     def __init__(
@@ -110,7 +83,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             fields = self._names[column.key]
             for meaning in fields:
                 by_meaning.setdefault(meaning, []).append(column)
-            if not any(content.share(_TESTS[each][0], column.values) >= _MIN_FIT for each in fields):
+            if not any(content.share(_TESTS[each][0], column.values) >= MIN_FIT for each in fields):
                 unnamed.append(column)
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
@@ -130,7 +103,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             found = [self._candidate(meaning, column, test) for column in free]
             if any(found):
                 self._take([candidate for candidate in found if candidate is not None])
-            elif meaning in _BY_CONTENT:
+            elif meaning in BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
         self._take_only_text()
         self._propose_conversation(columns)
@@ -152,95 +125,6 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         ]
         longest = max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
         return self._given_up if self._given_up and "prompt" in self.taken else longest
-
-    def _take_calls(self) -> None:
-        """Take the prompt and the response of a trace's calls, see `call_tree`."""
-        for meaning in ("prompt", "response"):
-            column = self._columns.get(f"{CALLS}.{meaning}")
-            if column is not None and meaning not in self._named:
-                guess = Guess(meaning, column.key, GRADES[1], "the outermost of the trace's calls has it")
-                self.taken[meaning] = FieldCandidate(guess, NameMatch(GRADES[1], 0, 0, ""))
-
-    def _take_only_text(self) -> None:
-        """Take the only long texts of a call of a model as the response, if no key has the name of one."""
-        if not {"response", "messages"}.isdisjoint(self.taken) or not self._is_call():
-            return
-        found = [
-            column
-            for column in self._columns.values()
-            if column.present >= _MIN_FIT
-            and all(isinstance(value, str) for value in column.values)
-            and sum(map(len, column.values)) > LONG * len(column.values)
-            and not any(self._names[column.key].get(each, NONE).group < UNSURE for each in ("prompt", *_GIVEN))
-            and (self._is_free("response", column.key) or self._is_unsure_prompt(column.key))
-        ]
-        if len(found) == 1:
-            guess = Guess("response", found[0].key, _BY_CONTENT["response"], "the only long texts of a model's call")
-            self.taken["response"] = FieldCandidate(guess, NameMatch(guess.confidence, 2, 0, ""))
-            if self._is_unsure_prompt(found[0].key):
-                del self.taken["prompt"]
-
-    def _is_unsure_prompt(self, key: str) -> bool:
-        """Return True for a key that holds the prompt only by the end of its name, such as ``judge_text``."""
-        prompt = self.taken.get("prompt")
-        return prompt is not None and prompt.guess.key == key and prompt.match.group >= UNSURE
-
-    def _propose_conversation(self, columns: list[KeyValues]) -> None:
-        """Propose one of several conversations: the policy's by its name, which is sure enough, or the first."""
-        if not {"response", "messages"}.isdisjoint(self.taken):
-            return
-        found = [each for each in columns if is_like_messages(each) and self._is_free("messages", each.key)]
-        found = [each for each in found if content.share(content.holds_answer, each.values) == 1.0]
-        named = [each for each in found if not _POLICY_WORDS.isdisjoint(plain_name(each.key).split("_"))]
-        best, confidence = (named, _BY_CONTENT["messages"]) if len(named) == 1 else (found, _BY_PROMPT)
-        if len(found) > 1:
-            reason = f"one of {len(found)} keys with conversations"
-            guess = Guess("messages", best[0].key, confidence, reason)
-            self.taken["messages"] = FieldCandidate(guess, NameMatch(confidence, 2, 0, ""))
-            if "prompt" in self.taken and self._is_beside_messages("prompt", self.taken["prompt"].match):
-                del self.taken["prompt"]
-
-    def _guess_by_position(self) -> None:
-        """Propose the two columns of texts of a table without names, and its only verdict; see `cells`."""
-        if not {"prompt", "response", "messages"}.isdisjoint(self.taken):
-            return
-        columns = [column for column in self._columns.values() if _UNNAMED.fullmatch(column.key)]
-        texts = [column for column in columns if not are_short(column.values)]
-        texts = [column for column in texts if content.share(content.is_text, column.values) == 1.0]
-        verdicts = [
-            column
-            for column in columns
-            if is_like_reward(column) and content.share(content.is_reward, column.values) == 1.0
-        ]
-        names = dict(zip(("prompt", "response"), texts, strict=False)) if len(texts) == 2 else {}
-        names |= {"response": texts[0]} if len(texts) == 1 else {}
-        names |= {"reward": verdicts[0]} if len(verdicts) == 1 and names else {}
-        for meaning, column in names.items():
-            guess = Guess(meaning, column.key, _BY_PROMPT, "the table has no names")
-            self.taken[meaning] = FieldCandidate(guess, NONE)
-
-    def _take_group_as_prompt(self) -> None:
-        """Let the group's name be the prompt, too, if it is a text of several words and no key holds one."""
-        group = self.taken.get("group")
-        column = self._columns.get(group.guess.key) if group is not None else None
-        if column is None or "prompt" in self.taken or "messages" in self.taken:
-            return
-        if all(isinstance(value, str) and len(value.split()) >= PROMPT_WORDS for value in column.values):
-            guess = Guess("prompt", column.key, _BY_PROMPT, "the group's name is a text")
-            self.taken["prompt"] = FieldCandidate(guess, NONE)
-
-    def _group_by_prompt(self) -> None:
-        """Let the prompt be the group's name, if no key names it and prompts are short and repeat."""
-        prompt = self.taken.get("prompt")
-        column = self._columns.get(prompt.guess.key) if prompt is not None else None
-        if column is None or "group" in self.taken or "group" in self._named:
-            return
-        is_short = all(isinstance(value, str) and len(value) <= _GROUP_CHARS for value in column.values)
-        is_name = all(isinstance(value, str) and _NAME.fullmatch(value) for value in column.values)
-        repeats = len(set(map(str, column.values))) < len(column.values)
-        if (is_name and repeats) or (is_short and self._has_groups()):
-            guess = Guess("group", column.key, _BY_PROMPT, "samples have the same prompt")
-            self.taken["group"] = FieldCandidate(guess, NONE)
 
     def _doubt_shared_reward(self) -> None:
         """Say that several responses of a record have one reward: it may be that of all of them together."""
@@ -294,39 +178,6 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         is_one = not any(isinstance(value, list) for value in reward.values)
         return are_lists and is_one and max(counts) > 1 and counts == [*map(item_count, asked.values)]
 
-    def _is_free(self, meaning: str, key: str) -> bool:
-        """Return True if no field has taken the key, or an object around it."""
-        if (meaning == "response" and key in self._whole) or (meaning == "reward" and key in self._compares):
-            return False
-        taken = [candidate.guess.key for candidate in self.taken.values()]
-        if f"{CALLS}.response" in taken and key.startswith(OF_CALLS):
-            return False
-        return not any(key == other or key.startswith(f"{other}.") for other in taken)
-
-    def _take_one_answer(self, named: Iterable[KeyValues]) -> None:
-        """Take the only key with one answer for a record's reward, not a list of other answers beside it."""
-        reward, answer = self.taken.get("reward"), self.taken.get("response")
-        column = self._columns.get(reward.guess.key) if reward is not None else None
-        beside = [key for key, _ in answer.guess.others] if answer is not None else []
-        if column is None or answer is None or "response" in self._named:
-            return
-        held = [self._columns[key] for key in (answer.guess.key, *beside) if key in self._columns]
-        if not any(isinstance(value, list) for each in held for value in each.values):
-            return
-        if any(isinstance(value, list) for value in column.values):
-            return
-        single = [each for each in named if content.share(_is_single, each.values) == 1.0]
-        found = [(each, self._names[each.key]["response"]) for each in single]
-        sure = [
-            (each, match)
-            for each, match in found
-            if match.group < 2 and (each.key == answer.guess.key or self._is_free("response", each.key))
-        ]
-        if len(sure) == 1 and "*" not in answer.guess.key:
-            column, match = sure[0]
-            guess = Guess("response", column.key, match.confidence, "the only key with one answer, as the reward")
-            self.taken["response"] = FieldCandidate(guess, match)
-
     def _give_up_unsure_response(self) -> None:
         """Let the ground truth have a key such as ``answer``, if no reward says that it was scored."""
         answer = self.taken.get("response")
@@ -366,7 +217,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             holds = [
                 isinstance(long, str) and len(long) > LONG and str(short) in long for long, short in pairs
             ]
-            if sum(holds) >= _MIN_FIT * len(holds):
+            if sum(holds) >= MIN_FIT * len(holds):
                 reason = f"texts that hold those of {column.key}"
                 return found._replace(guess=replace(found.guess, key=other.key, reason=reason))
         return found
@@ -385,31 +236,9 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         if len(found) != 1:
             return
         reason = f"the only key with {what}"
-        guess = Guess(meaning, found[0].key, _BY_CONTENT[meaning], reason)
+        guess = Guess(meaning, found[0].key, BY_CONTENT[meaning], reason)
         group = 0 if meaning == "response" else 3  # a list with a reward for each item holds nothing else
         self.taken[meaning] = FieldCandidate(guess, NameMatch(guess.confidence, group, 0, ""))
-
-    def _take_winner(self) -> bool:
-        """Let a verdict that names the better of a record's columns be the reward; return whether it is."""
-        answer = self.taken.get("response") or self.taken.get("messages")
-        if answer is None or not stands_for_columns(answer.guess.key):
-            return False
-        names = columns_of(answer.guess.key, self._columns)
-        for column in self._columns.values():
-            if not says_better(column.key) or not self._is_free("reward", column.key):
-                continue
-            beside = [each for each in self._columns.values() if len(each.values) == len(column.values)]
-            records = [{each.key: each.values[at] for each in beside} for at in range(len(column.values))]
-            wins = [wins_of(*each) for each in zip(column.values, repeat(names), records, strict=False)]
-            if sum(each is not None for each in wins) >= _MIN_FIT * len(wins):
-                reason = "it names the better response, which has 1, the others 0"
-                guess = Guess("reward", column.key, GRADES[1], reason)
-                self.taken["reward"] = FieldCandidate(guess, NameMatch(GRADES[1], 1, 0, ""))
-                return True
-            if all(isinstance(value, (int, float)) for value in column.values):
-                self.doubts.append(f"{column.key} compares the responses; it is not read as their reward")
-                self._compares.add(column.key)
-        return False
 
     def _has_rewards(self, column: KeyValues) -> bool:
         """Return True for lists of several texts, if a key with a reward's name has a number for each."""
@@ -440,9 +269,11 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
             match = read_name("messages", column.key)._replace(group=2)
         if meaning == "response" and not match.confidence and is_plan(column):
             match = NameMatch(GRADES[2], 2, 0, "")
-        if meaning == "prompt" and not match.confidence and is_like_messages(column):
+        if meaning == "prompt" and not match.confidence and is_unanswered(column):
             match = read_name("messages", column.key)  # a conversation without an answer
         if not match.confidence or self._is_beside_messages(meaning, match):
+            return None
+        if meaning == "prompt" and match.group >= UNSURE and is_answered(column):
             return None
         fits, what = test
         values = column.values
@@ -457,7 +288,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         elif meaning == "response" and is_plan(column):
             fits, what = bool, "lists of objects"
         fit = content.share(fits, written_values(values) if meaning == "response" else values)
-        if fit < _MIN_FIT or not self._suits(meaning, column, match):
+        if fit < MIN_FIT or not self._suits(meaning, column, match):
             return None
         confidence = match.confidence - 0.5 * (1.0 - fit) - 0.1 * (1.0 - column.present)
         confidence -= _UNLIKELY if meaning == "reward" and match.group > 1 and counts_records(column) else 0.0
@@ -471,7 +302,7 @@ class FieldChoice(FieldConflicts, RolloutEvidence):
         if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():
             confidence -= _OF_MODEL  # SQL, most likely
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not
-            confidence = max(confidence, _BY_CONTENT[meaning])
+            confidence = max(confidence, BY_CONTENT[meaning])
         reason = f"{100 * fit * column.present:.0f} % of the records are {what}"
         reason += f" (named so by {match.source})" if match.source else ""
         return FieldCandidate(Guess(meaning, column.key, round(max(confidence, 0.0), 2), reason), match)

@@ -14,6 +14,8 @@ from rlpanel.sources.inference.inference import UNEQUAL
 from rlpanel.sources.inference.key_values import KeyValues
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 
+#: Word of a nested key that holds the policy's own answer.
+_FINAL = ".final_"
 #: Fewest records in which a score that never changes is the task's, not the sample's.
 _CONSTANT = 3
 _HALF = 0.5
@@ -48,7 +50,8 @@ class FieldConflicts(KnownFields):
             if self._is_column_of_steps(column):
                 return False
             # `doc.answer` is part of the task.
-            return match.group < UNSURE or "." not in column.key or column.key.endswith(".*")
+            is_own = "." not in column.key or column.key.endswith(".*") or _FINAL in column.key
+            return match.group < UNSURE or is_own
         if meaning == "reward":
             if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
                 self.doubts.append(

@@ -61,9 +61,7 @@ def infer(
     most : int
         Records that are looked at, in equal distances.
     """
-    records = [
-        arrange_calls(record) or arrange_talk(record) or listed_columns(record) for record in records
-    ]
+    records = [arrange_calls(record) or arrange_talk(record) or listed_columns(record) for record in records]
     sample = [content.values_by_path(record) for record in records[:: max(1, len(records) // most)][:most]]
     columns = read_key_values(sample)
     found = FieldChoice(columns, mapped, path, around)
@@ -86,7 +84,9 @@ def infer(
         equal_keys,
         is_run and not equal_keys,
         likely="" if {"response", "messages"} & guesses.keys() else found.likely_text(),
-        top_keys=tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record if key not in (CALLS, TALK))),
+        top_keys=tuple(
+            dict.fromkeys(key for record in records[:SAMPLE] for key in record if key not in (CALLS, TALK))
+        ),
         is_one=is_one,
         doubts=tuple(found.doubts),
     )

@@ -14,7 +14,6 @@ from rlpanel.sources.adapters.key_mapping import MappedAdapter, value_at
 from rlpanel.sources.inference.content import as_reward
 from rlpanel.sources.inference.episode_steps import action_text, answers_in
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 from rlpanel.sources.records.record_types import Adapter
 

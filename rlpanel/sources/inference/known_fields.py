@@ -16,6 +16,10 @@ from rlpanel.sources.inference.model_names import names_model
 
 #: From this group of names on, a key is a response only beside a reward.
 UNSURE = 3
+#: Least share of a key's values that fit a field.
+MIN_FIT = 0.7
+#: Confidence in a conversation, a list of responses, and a reward, that only their values show.
+BY_CONTENT = {"messages": 0.7, "response": 0.6, "reward": 0.52}
 #: Keys that only a text which a model wrote has beside it.
 _GENERATED = frozenset(
     {"generator", "finish_reason", "stop_reason", "rollout_id", "sample_idx", "sample_index", "model_id"}

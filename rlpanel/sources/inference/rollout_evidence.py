@@ -20,7 +20,9 @@ _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )
 _NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: Keys of an API's reply, and the beginning of a turn in a chat template.
 _OF_REPLY = frozenset({"finish_reason", "stop_reason", "completion_tokens"})
-_TEMPLATE = re.compile(r"<\|im_start\|>|<\|start_header_id\|>|\[/INST\]|<start_of_turn>|<\|(?:user|assistant)\|>")
+_TEMPLATE = re.compile(
+    r"<\|im_start\|>|<\|start_header_id\|>|\[/INST\]|<start_of_turn>|<\|(?:user|assistant)\|>"
+)
 #: Fewest responses to a prompt that only a policy's samples are.
 _SEVERAL = 4
 
@@ -136,7 +138,8 @@ class RolloutEvidence(KnownFields):
             return False
         models = [names_model(name) for name in columns_of(key, self._columns)]
         return all(models) or any(
-            plain_name(each).startswith("model") and all(isinstance(value, str) and names_model(value) for value in column.values)
+            plain_name(each).startswith("model")
+            and all(isinstance(value, str) and names_model(value) for value in column.values)
             for each, column in self._columns.items()
         )
 

@@ -1,11 +1,12 @@
 """Reads ``.csv`` and ``.tsv`` files as files of lines: a row, written as a JSON object, is a line.
 
-A row ends at a newline outside of quotes. The first row holds the names of the columns; a table whose first row
-has a number where the rows below have one has no names, and its columns are ``column_1``, ``column_2``. A cell is
-typed by itself: an empty one is missing, what JSON has as a number is a number, and lists and objects in JSON or
-in Python's notation, as pandas writes them, are lists and objects. All else is a text. In a column of texts, such
-as ``response``, only messages are more than a text, and in one of several texts, such as ``responses``, lists of
-texts.
+A row ends at a newline outside of quotes. The first row holds the names of the columns. A table whose first
+row has a number where the rows below have one lacks names: its columns are ``column_1``, ``column_2``.
+
+A cell is typed by itself. An empty one is missing, and what JSON has as a number is a number. Lists and
+objects may be in JSON, in Python's notation as pandas writes it, or as numpy prints arrays. All else is text.
+In a column of texts, such as ``response``, only messages are more than a text; in one of several texts, such
+as ``responses``, or with a list of as many numbers in the row, lists of texts are, too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -40,7 +42,8 @@ _CELL_CHARS = 64 << 20
 _NAME_CHARS, _MIN_COLUMNS = 200, 2
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OTHER = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "true": "true", "false": "false"}
-#: Columns, or ends of their names, whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
+#: Columns, or ends of their names, whose cells are texts, also if they look like a number: 4.50 is not 4.5 in
+#: an answer.
 _TEXTS = frozenset(
     {
         *("prompt", "prompts", "question", "query", "input", "instruction", "problem", "context", "messages"),
@@ -120,20 +123,25 @@ def line_of(names: Sequence[str], cells: Sequence[str]) -> bytes:
     """Return a row as a JSON object; LineError if it has other columns or is not UTF-8."""
     if len(cells) != len(names):
         raise LineError(f"the row has {len(cells):,} cells, and the header {len(names):,}")
-    pairs = zip(names, cells, strict=True)
-    text = ", ".join(f"{json.dumps(name)}: {_value(name, cell)}" for name, cell in pairs if name)
+    pairs = [*zip(names, cells, strict=True)]
+    nested = [(name, value) for name, cell in pairs if (value := _read_list(cell)) is not None]
+    counts = (
+        {len(value) for name, value in nested if all(map(_is_number, value))} if len(nested) > 1 else set()
+    )
+    text = ", ".join(f"{json.dumps(name)}: {_value(name, cell, counts)}" for name, cell in pairs if name)
     try:
         return f"{{{text}}}".encode()
     except UnicodeEncodeError as error:
         raise LineError("the row holds invalid UTF-8") from error
 
 
-def _value(name: str, cell: str) -> str:
+def _value(name: str, cell: str, counts: Collection[int]) -> str:
+    """Return a cell as JSON; ``counts`` are the lengths of the row's lists of numbers."""
     if not cell:
         return "null"
-    if cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) and (nested := _nested(name.lower(), cell)):
+    if _is_nested(cell) and (nested := _nested(name.lower(), cell, counts)):
         return nested
-    if not _TEXTS.intersection((name.lower(), _WORDS.split(name.lower())[-1])):
+    if not _holds_texts(name):
         if _NUMBER.fullmatch(cell):
             return cell
         if (other := _OTHER.get(cell.lower())) is not None:
@@ -141,14 +149,35 @@ def _value(name: str, cell: str) -> str:
     return json.dumps(cell, ensure_ascii=False)
 
 
-def _nested(name: str, cell: str) -> str:
+@lru_cache(maxsize=4096)
+def _holds_texts(name: str) -> bool:
+    """Return True if a column's name, or its last word, is one of texts."""
+    return not _TEXTS.isdisjoint((name.lower(), _WORDS.split(name.lower())[-1]))
+
+
+def _is_nested(cell: str) -> bool:
+    return cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) is not None
+
+
+def _read_list(cell: str) -> list[Any] | None:
+    """Return the list in a cell; None for any other value."""
+    value = _read_nested(cell) if cell[:1] == "[" and _is_nested(cell) else None
+    return value if isinstance(value, list) and value else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _nested(name: str, cell: str, counts: Collection[int]) -> str:
     """Return the JSON of a list or an object in a cell; empty if it is a text."""
     value = _read_nested(cell)
     if not isinstance(value, (list, dict)) or not value:
         return ""
     if name in _TEXTS and not is_messages(value):
         are_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        return json.dumps(value, ensure_ascii=False) if name in _SEVERAL and are_texts else ""
+        are_samples = name in _SEVERAL or len(value) in counts  # each text has a number
+        return json.dumps(value, ensure_ascii=False) if are_samples and are_texts else ""
     return json.dumps(value, ensure_ascii=False)
 
 

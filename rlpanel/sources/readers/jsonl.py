@@ -217,7 +217,9 @@ class JsonlFile:
         cached = self._cached_line
         if cached is not None and cached[0] == locator.hash:
             return cached[1][locator.part]
-        records = read_samples(self.adapter, parse(line, self.most_keys), self.name, full=True, offset=locator.offset)
+        records = read_samples(
+            self.adapter, parse(line, self.most_keys), self.name, full=True, offset=locator.offset
+        )
         # A page of the grid requests the samples of one line one at a time.
         self._cached_line = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]

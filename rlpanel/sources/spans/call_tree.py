@@ -85,7 +85,7 @@ def _walk(call: _Call, key: str, depth: int) -> Iterator[_Call]:
 
 
 def _listed_calls(document: _Call) -> list[_Call]:
-    """Return the calls in a document's lists, if each names the call around it: the outermost is the first."""
+    """Return the calls in a document's lists, the outermost first, if each names the call around it."""
     listed = [
         each
         for value in document.values()
@@ -119,4 +119,3 @@ def _is_of_model(call: _Call) -> bool:
     asked = parsed_text(first_of(call, _ASKED))
     inner = [*asked.values()] if isinstance(asked, dict) else []
     return any(isinstance(each, (list, dict)) and chat_items(each) is not None for each in (asked, *inner))
-

@@ -264,5 +264,5 @@ def test_texts_that_were_logged_are_kept(tmp_path: Path) -> None:
 
 def test_a_folder_of_odd_lines_alone_names_the_mapping_as_a_way(tmp_path: Path) -> None:
     append(tmp_path / "log.jsonl", line())
-    with pytest.raises(RunNotFound, match="rlpanel map "):
+    with pytest.raises(RunNotFound, match="--map response=answer,prompt=question"):
         rlpanel.open_run(tmp_path, follow=False)

@@ -202,3 +202,53 @@ def test_a_rewritten_file_has_another_header(tmp_path: Path) -> None:
 def test_other_tables_are_no_rollouts(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "metrics.csv").write_bytes(content)
     assert rlpanel.discover(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "value"),
+    [
+        ("scores", "[0.5, 1]", [0.5, 1]),
+        ("scores", "[1.  0.5\n 0.25]", [1.0, 0.5, 0.25]),
+        ("result", "{'ok': True, 'why': None}", {"ok": True, "why": None}),
+        ("responses", "['a', 'b']", ["a", "b"]),
+        ("responses", "['a' 'b']", ["a", "b"]),  # numpy's print; Python would join the two
+        ("response", "['a', 'b']", "['a', 'b']"),
+        ("response", '{"answer": 4}', '{"answer": 4}'),
+        ("messages", "[{'role': 'user', 'content': 'a'}]", [{"role": "user", "content": "a"}]),
+        ("note", "[not a list]", "[not a list]"),
+        ("note", "[]", "[]"),
+        ("greedy_generation", "2.50", "2.50"),
+        ("n_generations", "3", 3),
+    ],
+)
+def test_lists_and_objects_in_cells_are_read_unless_the_column_holds_one_text(
+    tmp_path: Path, name: str, cell: str, value: Any
+) -> None:
+    (tmp_path / "log.csv").write_bytes(rows_of(["at", name], [0, cell], [1, "x"]))
+    found, _ = first_lines(str(tmp_path / "log.csv"))
+    assert json.loads(found[0])[name] == value
+
+
+@pytest.mark.parametrize(
+    ("first", "names"),
+    [
+        (["7", "a text", "0.5"], ["column_1", "column_2", "column_3"]),
+        (["0", "1", "2"], ["0", "1", "2"]),  # pandas counts columns that have no names
+        (["id", "text", "score"], ["id", "text", "score"]),
+    ],
+)
+def test_a_number_above_numbers_shows_that_a_table_has_no_names(
+    tmp_path: Path, first: list[str], names: list[str]
+) -> None:
+    rows = [first, ["8", "b", "1.0"], ["9", "c", "0.0"]]
+    (tmp_path / "log.csv").write_text("".join(f"{','.join(row)}\n" for row in rows))
+    found, _ = first_lines(str(tmp_path / "log.csv"))
+    assert [*json.loads(found[0])] == names
+    assert len(found) == (3 if names[0] == "column_1" else 2)
+
+
+def test_a_list_of_texts_beside_as_many_numbers_is_the_samples_of_a_row(tmp_path: Path) -> None:
+    rows = [["p", "['a', 'b']", "[1, 0]"], ["q", "['c', 'd']", "[0, 0, 1]"]]
+    (tmp_path / "log.csv").write_bytes(rows_of(["prompt", "response", "scores"], *rows))
+    found, _ = first_lines(str(tmp_path / "log.csv"))
+    assert [json.loads(line)["response"] for line in found] == [["a", "b"], "['c', 'd']"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rlpanel
-from rlpanel.errors import SourceChanged
+from rlpanel.errors import RunNotFound, SourceChanged
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.text_predicate import TextPredicate
@@ -122,3 +122,22 @@ def test_a_whole_document_that_is_no_sample_is_a_bad_line_with_its_reason(tmp_pa
     assert look(index) == [(1, 2.0)]
     (bad,) = index.snapshot.bad_lines
     assert (bad.file, bad.line, bad.reason) == (NAME, 1, "'trajectories' is not a list of objects")
+
+
+def test_a_document_may_have_more_keys_than_a_line_if_they_are_its_samples(tmp_path: Path) -> None:
+    samples = {
+        f"q{at}": {"question": f"q {at}?", "response": "text", "score": at % 2} for at in range(10_050)
+    }
+    (tmp_path / "results.json").write_text(json.dumps(samples))
+    with rlpanel.open_run(tmp_path, follow=False, jobs=0) as run:
+        found = run.samples()
+    assert len(found) == 10_050
+    assert found["reward"].sum() == 5_025
+
+
+def test_a_document_with_too_many_keys_says_so_and_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "generations.json").write_text(json.dumps({f"q{at}": "a text" for at in range(66_000)}))
+    with pytest.raises(RunNotFound) as raised:
+        rlpanel.open_run(tmp_path, follow=False, jobs=0)
+    assert "is too large: the document has 66,000 keys; the limit is 65,535" in str(raised.value)
+    assert "damaged" not in str(raised.value)
