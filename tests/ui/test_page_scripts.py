@@ -84,7 +84,7 @@ def test_ticks_below_zero_have_a_minus(board: BoardPage) -> None:
     ticks = board.page.evaluate(
         """() => {
           const { PrintfTickFormatter } = Bokeh.require("models/formatters/printf_tick_formatter")
-          return new PrintfTickFormatter({ format: "%.4g" }).doFormat([-0.5, 0, 2e-5], { loc: 0 })
+          return new PrintfTickFormatter({ format: "%.4g" }).doFormat([-0.5, 0, 2e-9], { loc: 0 })
         }"""
     )
-    assert ticks == ["−0.5", "0", "2e−5"]
+    assert ticks == ["−0.5", "0", "2e−9"]

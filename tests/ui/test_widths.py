@@ -151,6 +151,26 @@ def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBo
     expect(board.page.get_by_role("tree", name="Runs")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [390, 800])
+def test_a_tap_beside_the_side_panel_closes_it_and_does_nothing_else(
+    open_board: OpenBoard, width: int
+) -> None:
+    board = open_board(run="grpo")
+    resize(board, width, 844)
+    board.settled()
+    board.page.get_by_role("button", name="Show or hide the runs").click()
+    side, follow = board.page.locator(".rl-side"), board.page.get_by_role("switch", name="Follow latest")
+    expect(side).to_be_visible()
+    curve = board.page.locator(".rl-curve").nth(1).bounding_box()
+    assert curve is not None
+    address = board.page.url
+    board.page.mouse.click(width - 30, curve["y"] + curve["height"] / 2)
+    expect(side).to_be_hidden()
+    board.settled()
+    assert board.page.url == address
+    expect(follow).to_be_checked()
+
+
 @pytest.mark.slow
 def test_a_large_screen_has_taller_curves_and_larger_text(board: BoardPage) -> None:
     resize(board, 1440, 900)
