@@ -230,5 +230,12 @@ def _no_change(context: RuleContext, goal: Stream, target: str, bad: int | None)
     if size < 16:
         unknown.append(Sentence(FEW_STEPS, {"steps": size}))
     return Bisection(
-        target, bad, "noise", unknown=tuple(unknown), tests=1, steps=len(context.steps), least=least
+        target,
+        bad,
+        "noise",
+        unknown=tuple(unknown),
+        tests=1,
+        steps=len(context.steps),
+        samples=len(context.rows),
+        least=least,
     )

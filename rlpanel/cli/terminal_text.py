@@ -313,6 +313,10 @@ def _shown(table: Table, sort: str = "") -> list[TableColumn]:
     ]
 
 
+#: Facts of a table that are sentences on what its numbers leave open.
+_SAID = ("remarks", "caveats", "unknown", "notes")
+
+
 def _headline(table: Table) -> list[str]:
     """Return the facts about the table in one line, and an empty line."""
     facts = []
@@ -321,7 +325,7 @@ def _headline(table: Table) -> list[str]:
             continue
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""
-    remarks = [remark for remark in table.about.get("remarks") or () if isinstance(remark, str)]
+    remarks = [remark for name in _SAID for remark in table.about.get(name) or () if isinstance(remark, str)]
     return [printable(line) for line in (" · ".join(filter(None, [table.name, *facts, count])), *remarks)] + [
         ""
     ]

@@ -149,8 +149,7 @@ def paired_streams(
     cells = prompt_cells(here, there, pairs)
     for key in dict.fromkeys((*mine, *theirs)):
         name, a, b = key[0], mine.get(key), theirs.get(key)
-        known = a or b
-        assert known is not None
+        known = _in_one_scale(a, b)
         if known.column in ignored or (not known.column and "reward" in name and "reward" in ignored):
             continue
         if known.column and name == describe(known.column).label:
@@ -166,6 +165,15 @@ def paired_streams(
             yield name
         elif (found := _of_streams(a, b, pairs)).is_exact or not (_is_counter(a) and _is_counter(b)):
             yield found
+
+
+def _in_one_scale(a: Stream | None, b: Stream | None) -> Stream:
+    """Return the stream whose scale fits both runs: a flag of one may be a number of the other."""
+    if a is not None and b is not None and a.scale != b.scale:
+        return b if a.scale == "share" else a
+    found = a or b
+    assert found is not None
+    return found
 
 
 def _is_counter(stream: Stream) -> bool:

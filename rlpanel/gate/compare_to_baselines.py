@@ -22,7 +22,14 @@ from rlpanel.gate.gate_result import (
     WindowValues,
     found_sentence,
 )
-from rlpanel.gate.run_notes import MAX_WINDOWS, MIN_STEPS, other_prompts, range_notes, run_notes
+from rlpanel.gate.run_notes import (
+    MAX_WINDOWS,
+    MIN_STEPS,
+    other_prompts,
+    other_scale,
+    range_notes,
+    run_notes,
+)
 from rlpanel.gate.run_series import GateRun, NumberSeries
 from rlpanel.gate.spread_test import (
     ALPHA,
@@ -129,7 +136,7 @@ def _compared(
 ) -> GateResult:
     tested, found = list[_Tested](), list[NumberResult]()
     for number in numbers:
-        if reason := _reason(number):
+        if reason := _reason(number) or other_scale(number, runs, begin=True):
             found.append(NumberResult(number, CANNOT_TELL, f"{number.name}: {reason}."))
             continue
         series = [run.series(number) for run in runs]
@@ -202,6 +209,8 @@ def _judged(
         window = result.windows[first]
         shown = worst_samples(number, runs, (min(begin, window.last), window.last), contrast.effect, samples)
         result = replace(result, state=WORSE, first_window=first + 1, first_step=begin, samples=shown)
+    elif reason := other_scale(number, runs, begin=False):
+        return replace(result, state=CANNOT_TELL, sentence=f"{number.name}: {reason}.")
     elif p < (SUSPICIOUS if contrast.degrees in _FEW_DEGREES else ALPHA) or sizes[WHOLE] > limit > 0:
         result = replace(result, state=CANNOT_TELL)
     needed = None

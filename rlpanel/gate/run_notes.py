@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlpanel.gate.aligned_windows import AlignedWindows
+from rlpanel.gate.gate_numbers import GateNumber
 from rlpanel.gate.run_series import GateRun
+from rlpanel.number_text import number as text
 
 #: Fewest common steps, and most windows.
 MIN_STEPS, MAX_WINDOWS = 5, 100
@@ -15,6 +17,8 @@ MIN_STEPS, MAX_WINDOWS = 5, 100
 _LESS = 0.2
 #: Least share of each run's samples that have prompts of all runs.
 _MIN_SHARED = 0.2
+#: Numbers whose scale a reward function sets, the factor of another scale, and the steps at its start.
+_REWARDS, _SCALE, _FIRST = ("reward", "valid_reward"), 3.0, 5
 
 
 def run_notes(runs: Sequence[GateRun]) -> tuple[str, ...]:
@@ -86,6 +90,34 @@ def other_prompts(runs: Sequence[GateRun]) -> tuple[str, str]:
         run.only_prompts(common)
     parts = ", ".join(f"{each:.0%} of {run.name}" for run, each in zip(runs, kept, strict=True))
     return f"{said}: only the {len(common):,} prompts of all runs are compared ({parts}).", ""
+
+
+def other_scale(number: GateNumber, runs: Sequence[GateRun], *, begin: bool) -> str:
+    """Return that the rewards of the new run have another scale than those of the baselines; else empty.
+
+    Parameters
+    ----------
+    number : GateNumber
+    runs : sequence of GateRun
+    begin : bool
+        Only the first steps count, in which a model that gets worse cannot be told from its baselines: then a
+        smaller scale counts, too.
+    """
+    if number.name not in _REWARDS:
+        return ""
+    sizes = []
+    for run in runs:
+        sums, weights = run.parts(number)
+        known = (weights > 0) & ((run.rows.position < _FIRST) if begin else True)
+        sizes.append(float(np.ptp(sums[known] / weights[known])) if known.any() else 0.0)
+    new, least, most = sizes[0], min(sizes[1:]), max(sizes[1:])
+    if min(new, least) <= 0 or (new <= _SCALE * most and not (begin and new * _SCALE < least)):
+        return ""
+    when = " from the start" if begin else ""
+    return (
+        f"it has another scale in {runs[0].name}{when} (range {text(new)}, in the baselines {text(most)}): "
+        "another reward function is not compared"
+    )
 
 
 def _share(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> float:

@@ -16,7 +16,7 @@ from rlpanel.errors import SettingError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.diverge.parting_plot import parting_svg
-from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
+from rlpanel.panels.explain.link_rows import LinkRows, caption, link_row, show_samples
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
@@ -71,7 +71,7 @@ class DivergeCard(Viewer):
         self._parts = [self.numbers, self.plot, self.samples, self.settings]
         self._column = pn.Column(
             self.head,
-            FieldRow(self._align, self._stop, self._again, margin=(0, 10)),
+            FieldRow(caption(tr("Align by")), self._align, self._stop, self._again, margin=(0, 10)),
             *self._parts,
             sizing_mode="stretch_width",
             margin=(6, 0),

@@ -122,6 +122,20 @@ def test_changed_reward_functions_are_not_compared(tmp_path: Path) -> None:
     assert not [each for each in scale.partings if each.stream.stream.column.startswith("reward")]
 
 
+def test_a_flag_that_becomes_a_number_in_the_other_run_is_compared(tmp_path: Path) -> None:
+    """A reward of 0 and 1 is a share; where another function scores up to 10, it is a level in both runs."""
+    for name, seed, factor in (("a", 1, 1.0), ("b", 2, 10.0)):
+        values = (np.random.default_rng(seed).random((STEPS, 8, 4)) < 0.5).astype(float)
+        values[ONSET:] *= factor
+        write(tmp_path / name, values)
+    for names in ("ab", "ba"):
+        found = compared(*(tmp_path / name for name in names))
+        first = found.partings[0]
+        assert first.stream.stream.column == "reward"
+        assert abs(first.onset - ONSET) <= 1
+        assert max(first.here, first.there) > 3
+
+
 def test_one_group_a_step_is_said(tmp_path: Path) -> None:
     for name, seed, onset in (("a", 1, None), ("b", 2, ONSET)):
         write(tmp_path / name, rewards(seed, onset=onset, shift=3.0)[:, :1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -159,6 +160,21 @@ def test_other_prompts_cannot_be_told(baselines: list[Path], tmp_path: Path) -> 
     table = gated(write_seed(tmp_path / "new", 9, prompts="riddle"), baselines, on=["reward"])
     assert table.about["state"] == "cannot tell"
     assert "the new run has other prompts" in table.rows[0]["sentence"]
+
+
+@pytest.mark.parametrize(("since", "factor"), [(1, 100), (1, 0.1), (16, 10)])
+def test_another_scale_of_the_reward_cannot_be_told(
+    baselines: list[Path], tmp_path: Path, since: int, factor: float
+) -> None:
+    new = write_seed(tmp_path / "new", 9)
+    path = new / "rollout_data_rank_0.jsonl"
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    for row in rows:
+        row["reward"] *= factor if row["step"] >= since else 1
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = gated(new, baselines, on=["reward"])
+    assert table.about["state"] == "cannot tell"
+    assert "another scale" in table.rows[0]["sentence"]
 
 
 def test_prompts_that_all_runs_share_are_compared_alone(baselines: list[Path], tmp_path: Path) -> None:
