@@ -33,7 +33,7 @@ _BEFORE = ((19, 5), (8, 3), (0, 2))
 MIN_STEPS = 4
 #: Steps in which all splits are compared. They have few windows, so that a smaller score is as rare.
 SHORT, _SHORT_BONUS = 19, 1.0
-#: Standard errors from which the price of the lowest window is added, and the steps that have none.
+#: Standard errors from which the price of the chosen windows is added, and the steps that have none.
 _PRICED, _FREE = 5.0, 40
 #: Steps that share an estimate of the noise, steps that it is made of, and the fewest.
 _BLOCK, _HISTORY, _MIN_KNOWN = 20, 160, 16
@@ -493,7 +493,8 @@ def _price(ends: np.ndarray, base: Base) -> np.ndarray:
     """Return how much larger a score must be at each step, since many windows were looked at."""
     if base != "lowest":
         return np.where(ends < SHORT, -_SHORT_BONUS, 0.0)
-    windows = np.maximum((ends + 1) / _FREE, 1.0)
+    # The later window is the highest of as many as the earlier one is the lowest of: each has its price.
+    windows = np.maximum((ends + 1) / _FREE, 1.0) ** 2
     return np.sqrt(_PRICED**2 + 2 * np.log(windows)) - _PRICED
 
 
