@@ -33,6 +33,9 @@ _BEFORE = ((19, 5), (8, 3), (0, 2))
 MIN_STEPS = 4
 #: Steps in which all splits are compared. They have few windows, so that a smaller score is as rare.
 SHORT, _SHORT_BONUS = 19, 1.0
+#: Numbers of the last steps before a split that are compared, too, and the price of that choice.
+_LAST = (2, 3, 5, 8)
+_LAST_PRICE = float(np.sqrt(4.0**2 + 4 * np.log(1 + len(_LAST))) - 4.0)
 #: Standard errors from which the price of the chosen windows is added, and the steps that have none.
 _PRICED, _FREE = 5.0, 40
 #: Steps that share an estimate of the noise, steps that it is made of, and the fewest.
@@ -548,9 +551,10 @@ def _lowest(earlier: np.ndarray, low: np.ndarray | None) -> np.ndarray:
 
 
 def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np.ndarray) -> Best:
-    """Return the best windows after comparing all steps before a split with all after it.
+    """Return the best windows after comparing all steps before a split, or a few, with all after it.
 
     The variance of a step is the larger of the mean of the steps' own and of the spread around both levels.
+    A run that learns has no level in its first steps: there, the last few before the split are its level.
     """
     values, variance = series
     steps = values.shape[1]
@@ -560,10 +564,13 @@ def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np
     parts = known, filled, filled**2, measured, np.where(measured, variance, 0.0)
     sums = np.zeros((5, len(values), steps + 1))
     np.cumsum(np.stack(parts), axis=2, out=sums[:, :, 1:])
-    split, end = (each.ravel() for each in np.meshgrid(np.arange(2, steps - 1), np.arange(3, steps)))
-    valid = end > split
-    split, end = split[valid], end[valid]
-    old, both = sums[:, :, split], sums[:, :, end + 1]
+    few, split, end = (
+        each.ravel() for each in np.meshgrid((0, *_LAST), np.arange(2, steps - 1), np.arange(3, steps))
+    )
+    valid = (end > split) & (few < split)
+    few, split, end = few[valid], split[valid], end[valid]
+    start = np.where(few > 0, split - few, 0)
+    old, both = sums[:, :, split] - sums[:, :, start], sums[:, :, end + 1] - sums[:, :, start]
     new = both - old
     with np.errstate(all="ignore"):
         gap = new[1] / new[0] - old[1] / old[0]
@@ -572,5 +579,5 @@ def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np
         own = both[4] / both[3]
         z = np.minimum(gap / np.sqrt(np.fmax(own, around) * (1 / new[0] + 1 / old[0])), _MAX_SCORE)
         far = (gap > np.reshape(least, (-1, 1))) & (z > 0) & (new[0] >= 2) & (old[0] >= 2) & np.isfinite(own)
-    score = np.where(far, z + _SHORT_BONUS, -np.inf)
-    return best.improved(score, z, np.stack([end - split + 1, split, end]))
+    score = np.where(far, z + _SHORT_BONUS - np.where(few > 0, _LAST_PRICE, 0.0), -np.inf)
+    return best.improved(score, z, np.stack([end - split + 1, np.where(few > 0, few, split), end]))
