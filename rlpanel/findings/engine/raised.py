@@ -23,8 +23,8 @@ PATIENCE = 2
 #: Complete steps without it after which a finding has ended; doubled for one that is confirmed, and each time
 #: that it came back after that.
 HOLD, _MAX_RETURNS = 4, 4
-#: Most steps for which a confirmed finding is held that no rule lists, not even as ended: as long as it was
-#: found before, while the widest window that is compared may have some of its steps.
+#: Steps for which a confirmed finding is held that no rule lists, not even as ended: while the widest window
+#: that is compared may have some of its steps.
 UNLISTED = WINDOWS[-1]
 #: Rules whose subject is the largest of several changes at one step: another one may be the largest after the
 #: next step. Their findings are the same if they begin this many steps apart at most.
@@ -111,7 +111,7 @@ class RaisedFindings:
             listed = next((other for other in found if other.key == key), None)
             hold = HOLD << min(each.returns + each.confirmed, _MAX_RETURNS)
             if each.confirmed and listed is None:
-                hold = max(hold, min(after[each.first] - after[each.last], UNLISTED))
+                hold = max(hold, UNLISTED)
             is_over = each.ended is None and (settled or after[each.last] >= hold)
             ended = each.before if each.before is not None and each.is_back else replace(each, ended=now)
             state[key] = ended if is_over else each
@@ -272,13 +272,12 @@ def _again(finding: Finding, raised: RaisedFinding | None) -> Finding:
     """Return a finding that is raised again as one that says so; an info until it is confirmed."""
     if raised is None or raised.before is None or raised.ended is not None or finding.severity == "info":
         return finding
-    note = f"It was raised before, and had ended in step {raised.before.ended:,}."
-    if raised.is_back:
-        return replace(finding, severity="info", evidence=(*finding.evidence, note))
-    text, end = finding.sentence, raised.before.ended
-    if finding.onset is not None and end is not None and finding.onset > end:  # another episode
-        text = f"Again: {text}"
-    return replace(finding, sentence=text, evidence=(*finding.evidence, note))
+    end, onset = raised.before.ended, finding.onset
+    note = f"It was raised before, and had ended in step {end:,}."
+    if end is not None and onset is not None and onset > end:  # another episode
+        note = f"Again since step {onset:,}: it was raised before, and had ended in step {end:,}."
+    severity = "info" if raised.is_back else finding.severity
+    return replace(finding, severity=severity, evidence=(note, *finding.evidence))
 
 
 def _held(finding: Finding, last: int) -> Finding:

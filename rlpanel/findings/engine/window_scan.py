@@ -7,7 +7,8 @@ not looked at again.
 
 The variance of a window's mean is the largest of: the steps' own variances, clustered by group; the noise
 between neighbouring steps; and the spread of levels, from robust differences between means of batches of
-steps. In the first steps, all before a split are compared with all after it.
+steps: of long ones, if the window is long. In the first steps, all before a split are compared with all after
+it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _BEFORE = ((19, 5), (8, 3), (0, 2))
 MIN_STEPS = 4
 #: Steps in which all splits are compared. They have few windows, so that a smaller score is as rare.
 SHORT, _SHORT_BONUS = 19, 1.0
-#: Standard errors from which the price of the lowest window is added, and the steps that have none.
+#: Numbers of the last steps before a split that are compared, too, and the price of that choice.
+_LAST = (2, 3, 5, 8)
+_LAST_PRICE = float(np.sqrt(4.0**2 + 4 * np.log(1 + len(_LAST))) - 4.0)
+#: Standard errors from which the price of the chosen windows is added, and the steps that have none.
 _PRICED, _FREE = 5.0, 40
 #: Steps that share an estimate of the noise, steps that it is made of, and the fewest.
 _BLOCK, _HISTORY, _MIN_KNOWN = 20, 160, 16
@@ -44,6 +48,9 @@ _MIN_BATCHES = 5
 #: Lengths of the batches, and their distances in lengths: up to some 20 steps. A slide would look like noise
 #: over more of them.
 _APART = {8: (1, 2, 3), 20: (1,)}
+#: A window of this length or more is measured against batches of this length or more: the means of shorter
+#: ones differ more, by the noise of steps alone.
+_LONG = 20
 #: Turns the median absolute second difference of white noise into its standard deviation, and that of others.
 _SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
 #: Newest steps that are looked at again, since late lines may change them; and steps looked at at once.
@@ -70,18 +77,18 @@ def step_noise(values: np.ndarray) -> np.ndarray:
     return np.where(enough, _SECOND_DIFFERENCE * row_median(second), np.nan)
 
 
-def level_spread(values: np.ndarray) -> np.ndarray:
+def level_spread(values: np.ndarray, shortest: int = 0) -> np.ndarray:
     """Return the standard deviation of a batch's mean, shape (K,); NaN with too few steps.
 
-    It is the largest over the lengths of batches and over their distances: a level that wanders slowly
-    differs little between adjacent batches. Differences have their median taken off, so that a steady trend
-    adds nothing.
+    It is the largest over the lengths of batches, from the ``shortest`` on, and over their distances: a level
+    that wanders slowly differs little between adjacent batches. Differences have their median taken off, so
+    that a steady trend adds nothing.
     """
     found = np.full(len(values), np.nan)
     known = np.isfinite(values)
     sums = np.zeros((2, len(values), values.shape[1] + 1))
     np.cumsum(np.stack([known, np.where(known, values, 0.0)]), axis=2, out=sums[:, :, 1:])
-    for length in _APART:
+    for length in (each for each in _APART if each >= shortest):
         starts = np.arange(values.shape[1] - length, -1, -max(length // 4, 1))[::-1]
         count, total = sums[:, :, starts + length] - sums[:, :, starts]
         with np.errstate(all="ignore"):
@@ -168,8 +175,9 @@ class Scan:
     best : Best, optional
     low : ndarray of float, shape (2, K, W), optional
         Mean and variance of the lowest earlier window by length of the later one.
-    noise : tuple of ndarray of float, shape (3, K)
-        Of each block of steps: the noise of a step, the spread of levels, and the mean of that of all blocks.
+    noise : tuple of ndarray of float, shape (5, K)
+        Of each block of steps: the noise of a step, the spread of levels over all lengths of batches and over
+        long ones, and the means of both over all blocks.
     """
 
     least: Any
@@ -271,9 +279,9 @@ class Scan:
             earlier = _lowest(earlier, self.low)
             scan = replace(scan, low=earlier[:, :, :, -1])
         blocks = _block(ends[0])
-        white, own, usual = np.stack(scan.noise[blocks[0] :], axis=-1)[:, :, None, blocks - blocks[0]]
+        white, *levels = np.stack(scan.noise[blocks[0] :], axis=-1)[:, :, None, blocks - blocks[0]]
         # A few batches of steps may look alike by chance: levels spread as much as they did in the run.
-        slow = np.fmax(own, usual)
+        slow = np.where(widths >= _LONG, np.fmax(levels[1], levels[3]), np.fmax(levels[0], levels[2]))
         with np.errstate(all="ignore"):
             total = _variance(later[1], widths, white, slow) + _variance(earlier[1], before, white, slow)
             gap = later[0] - earlier[0]
@@ -301,23 +309,14 @@ class Scan:
         at = (ends - start)[:, None] + np.arange(_HISTORY)
         values, variance = (part[:, at].reshape(-1, _HISTORY) for part in (values, variance))
         white = np.fmax(step_noise(values), row_median(np.sqrt(variance)) / 2)
-        found = np.stack([white, level_spread(values)]).reshape(2, -1, len(ends)).transpose(2, 0, 1)
+        every, long = level_spread(values), level_spread(values, _LONG)
+        found = np.stack([white, every, np.where(np.isfinite(long), long, every)])
         noise = list(self.noise)
-        for now in found:
-            usual = noise[-1][2] if noise else np.full(len(now[1]), np.nan)
+        for now in found.reshape(3, -1, len(ends)).transpose(2, 0, 1):
+            own, usual = now[1:], noise[-1][3:] if noise else np.full(now[1:].shape, np.nan)
             share = 1 / max(len(noise) - _FIRST_BLOCKS, 1)
-            noise.append(
-                np.stack(
-                    [
-                        *now,
-                        np.where(
-                            np.isfinite(usual + now[1]),
-                            usual + share * (now[1] - usual),
-                            np.fmax(usual, now[1]),
-                        ),
-                    ]
-                )
-            )
+            mean = np.where(np.isfinite(usual + own), usual + share * (own - usual), np.fmax(usual, own))
+            noise.append(np.concatenate([now, mean]))
         return tuple(noise)
 
 
@@ -493,7 +492,8 @@ def _price(ends: np.ndarray, base: Base) -> np.ndarray:
     """Return how much larger a score must be at each step, since many windows were looked at."""
     if base != "lowest":
         return np.where(ends < SHORT, -_SHORT_BONUS, 0.0)
-    windows = np.maximum((ends + 1) / _FREE, 1.0)
+    # The later window is the highest of as many as the earlier one is the lowest of: each has its price.
+    windows = np.maximum((ends + 1) / _FREE, 1.0) ** 2
     return np.sqrt(_PRICED**2 + 2 * np.log(windows)) - _PRICED
 
 
@@ -547,9 +547,10 @@ def _lowest(earlier: np.ndarray, low: np.ndarray | None) -> np.ndarray:
 
 
 def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np.ndarray) -> Best:
-    """Return the best windows after comparing all steps before a split with all after it.
+    """Return the best windows after comparing all steps before a split, or a few, with all after it.
 
     The variance of a step is the larger of the mean of the steps' own and of the spread around both levels.
+    A run that learns has no level in its first steps: there, the last few before the split are its level.
     """
     values, variance = series
     steps = values.shape[1]
@@ -559,10 +560,13 @@ def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np
     parts = known, filled, filled**2, measured, np.where(measured, variance, 0.0)
     sums = np.zeros((5, len(values), steps + 1))
     np.cumsum(np.stack(parts), axis=2, out=sums[:, :, 1:])
-    split, end = (each.ravel() for each in np.meshgrid(np.arange(2, steps - 1), np.arange(3, steps)))
-    valid = end > split
-    split, end = split[valid], end[valid]
-    old, both = sums[:, :, split], sums[:, :, end + 1]
+    few, split, end = (
+        each.ravel() for each in np.meshgrid((0, *_LAST), np.arange(2, steps - 1), np.arange(3, steps))
+    )
+    valid = (end > split) & (few < split)
+    few, split, end = few[valid], split[valid], end[valid]
+    start = np.where(few > 0, split - few, 0)
+    old, both = sums[:, :, split] - sums[:, :, start], sums[:, :, end + 1] - sums[:, :, start]
     new = both - old
     with np.errstate(all="ignore"):
         gap = new[1] / new[0] - old[1] / old[0]
@@ -571,5 +575,5 @@ def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np
         own = both[4] / both[3]
         z = np.minimum(gap / np.sqrt(np.fmax(own, around) * (1 / new[0] + 1 / old[0])), _MAX_SCORE)
         far = (gap > np.reshape(least, (-1, 1))) & (z > 0) & (new[0] >= 2) & (old[0] >= 2) & np.isfinite(own)
-    score = np.where(far, z + _SHORT_BONUS, -np.inf)
-    return best.improved(score, z, np.stack([end - split + 1, split, end]))
+    score = np.where(far, z + _SHORT_BONUS - np.where(few > 0, _LAST_PRICE, 0.0), -np.inf)
+    return best.improved(score, z, np.stack([end - split + 1, np.where(few > 0, few, split), end]))

@@ -26,6 +26,8 @@ from rlpanel.number_text import fixed
 _SAME = 1e-6
 #: Solved groups count from this share of the limit on.
 _SOLVED = 0.9
+#: Rise of the share of samples without a signal, and share of groups that fail which is none.
+_RISE, _HARDLY = 0.4, 0.05
 #: A reward that is 0 in this share of the run's first steps, or in this many, is normal.
 _EARLY_SHARE, _EARLY_STEPS = 0.2, 10
 
@@ -44,7 +46,8 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
     """At least this share of the samples are in groups whose rewards are all the same.
 
     Or their share rises by 40 points. A rise is tested by two windows of steps. Groups in which all samples
-    pass are solved: they count from 90% of the limit on, as a warning.
+    pass are solved: they count from 90% of the limit on, as a warning; as an info if their share grows over
+    many steps, and hardly a group fails.
     A reward that is the same everywhere in the first steps is normal; evaluations have no learning signal.
     """
     if not context.view.grouped or is_evaluation(context):
@@ -57,7 +60,7 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
             verb="are in zero-variance groups, which carry no learning signal",
             noun="samples of zero-variance groups",
             of="of the samples",
-            rise=0.4,
+            rise=_RISE,
             limit=limit,
             harmful=limit,
             column="zero_variance_groups",
@@ -80,8 +83,11 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
     solved = passed > failed
     if solved and float(np.nanmean(context.table(zero_variance_signal)[MEAN, 0][mask])) < _SOLVED * limit:
         return
-    mild = found.severity == "alarm" and solved
-    yield replace(found, evidence=evidence, severity="warning" if mild else found.severity)
+    severity = "warning" if found.severity == "alarm" and solved else found.severity
+    change = sustained(context, zero_variance_signal, _RISE)
+    if solved and failed < _HARDLY and change is not None and not change.sudden:
+        severity = "info"  # the policy has learnt these prompts
+    yield replace(found, evidence=evidence, severity=severity)
 
 
 def _failed_and_passed(context: RuleContext, found: Finding) -> tuple[float, float]:

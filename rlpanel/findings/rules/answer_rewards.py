@@ -25,6 +25,8 @@ from rlpanel.findings.rules.texts import (
 _FOLLOWS, _MIN_SAMPLES = 0.5, 40
 #: Difference of log lengths that is worth a sentence, and fewest samples on either side.
 _LENGTH, _MIN_OF_LENGTHS = 0.1, 8
+#: Most values of a reward that are grades; of more, levels may drift, and are averaged over some read steps.
+_GRADES, _SMOOTH = 8, 5
 #: Rise of the share of right answers without reward, and of wrong ones with it.
 _UNPAID, _PAID = 0.15, 0.15
 
@@ -121,7 +123,24 @@ def _compared(context: RuleContext) -> _Scored | None:
     _, column, values = best
     use = np.isfinite(values)
     levels = [float(values[use & first & (right == side)].mean()) for side in (True, False)]
-    return _Scored(column, steps, rows[use], step[use], group[use], right[use], values[use] > sum(levels) / 2)
+    rewarded = values[use]
+    if len(np.unique(values[use & first])) > _GRADES:
+        # All rewards of a learnt one may rise: each side is compared where the other one has its first level.
+        drift = [
+            _drift(values, use & (right == side), step, len(steps), level)
+            for side, level in zip((True, False), levels, strict=True)
+        ]
+        rewarded = rewarded - np.where(right[use], drift[1][step[use]], drift[0][step[use]])
+    return _Scored(column, steps, rows[use], step[use], group[use], right[use], rewarded > sum(levels) / 2)
+
+
+def _drift(values: np.ndarray, use: np.ndarray, step: np.ndarray, steps: int, level: float) -> np.ndarray:
+    """Return by how much some samples differ from a level at each step, over the last few steps, (S,)."""
+    sums = np.zeros((2, steps + _SMOOTH))
+    np.cumsum(np.bincount(step[use], minlength=steps), out=sums[0, _SMOOTH:])
+    np.cumsum(np.bincount(step[use], values[use], minlength=steps), out=sums[1, _SMOOTH:])
+    count, total = sums[:, _SMOOTH:] - sums[:, :-_SMOOTH]
+    return np.where(count > 0, total / np.maximum(count, 1) - level, 0.0)
 
 
 @rule("Right answers without reward", "change_z")
@@ -129,8 +148,8 @@ def right_unrewarded(context: RuleContext) -> Iterator[Finding]:
     """The share of answers that equal the ground truth, but get no reward, rises by 15 points.
 
     Answers are read by rlpanel, not by the trainer. The reward is the one that follows the comparison best in
-    the first half of the run, with a correlation of 0.5 or more. It is tested by two windows of steps, on up
-    to 16 samples of each step.
+    the first half of the run, with a correlation of 0.5 or more; if it has more than 8 values, what all wrong
+    answers gain or lose is taken off. It is tested by two windows of steps, on up to 16 samples of each step.
     """
     scored = _scored(context)
     change = scored.change(context, _UNPAID, right=True) if scored is not None else None

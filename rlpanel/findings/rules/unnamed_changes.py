@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.streams import PRIMARY, Stream, streams_of
-from rlpanel.findings.engine.two_windows import Jump, jumps, thresholds
+from rlpanel.findings.engine.two_windows import AFTER, BEFORE, Jump, jumps, thresholds
 from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Steps with one false alarm among all streams together.
@@ -26,6 +26,8 @@ _ROWS, _MORE, _MAX_FINDINGS = 3, 6, 3
 _SAME = 0.8
 #: Counts of a step: more of them do no harm.
 _COUNTS = frozenset({"samples per step", "groups per step"})
+#: Share of the change of the tokens' number that the characters' may have, if a token has other text.
+_SAME_TEXT = 0.25
 #: A change this many times the smallest one of interest is large; one of the reward always is.
 _LARGE = 1.5
 
@@ -38,7 +40,7 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     mixes of labels, counts, the reward with each label, numbers and new phrases of the texts, and the
     trainer's scalars. Slow changes do not count, and trends are taken off. All tests together raise one false
     alarm in 5,000 steps. A warning if the change is large and goes on, else an info, as are more samples per
-    step.
+    step, and numbers per token where only the tokens have other text.
     """
     first = max(0, len(context.steps) - _MAX_STEPS)
     streams = list(streams_of(context))
@@ -92,13 +94,15 @@ def _finding(
         for each in rows
     )
     has_more = stream.name in _COUNTS and lead.size > 0
-    if not is_large or has_more or _starts(context, stream.column, first + lead.at):
+    unit = _other_unit(context, [streams[each.row] for each in rows], first + lead.at)
+    if not is_large or has_more or unit or _starts(context, stream.column, first + lead.at):
         severity = "info"
     return Finding(
         severity=severity,
         sentence=f"Something changed at step {steps[0]:,}: {'; '.join(texts[:_ROWS])}.",
         evidence=(
             *([f"Also: {'; '.join(texts[_ROWS:])}."] if len(texts) > _ROWS else []),
+            *([unit] if unit else []),
             f"{len(streams):,} numbers of each step were compared with the 20 steps before. The first one "
             f"differs by {lead.z:.1f} standard errors.",
         ),
@@ -111,6 +115,34 @@ def _finding(
         sort=stream.column if stream.column and lead.size < 0 else f"-{stream.column}" * bool(stream.column),
         tab=stream.tab,
         subject=stream.name,
+    )
+
+
+def _other_unit(context: RuleContext, streams: Sequence[Stream], at: int) -> str:
+    """Return a sentence if only numbers per token changed, since a token has other text; else empty.
+
+    Then responses have more or fewer tokens than before, and as many characters.
+    """
+    columns = {stream.column for stream in streams}
+    if "response_tokens" not in columns or not all(
+        column == "response_tokens" or column.endswith("_mean") for column in columns
+    ):
+        return ""
+    tokens, chars = (context.series(name) for name in ("response_tokens", "response_chars"))
+    if tokens is None or chars is None:
+        return ""
+    parts = slice(max(0, at - BEFORE), at), slice(at, at + max(AFTER))
+    (old_tokens, new_tokens), (old, new) = (
+        [float(np.nanmean(values[part])) for part in parts] for values in (tokens, chars)
+    )
+    with np.errstate(all="ignore"):
+        moved, of_text = abs(np.log(new_tokens / old_tokens)), abs(np.log(new / old))
+    if not of_text < _SAME_TEXT * moved:
+        return ""
+    return (
+        f"Responses have {number(new)} characters on average ({number(old)} before): a token has other text, "
+        f"{number(new / new_tokens)} characters instead of {number(old / old_tokens)}. The tokenizer may be "
+        "another one."
     )
 
 

@@ -12,6 +12,10 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "Reward of samples with it minus reward of the others{within}: {gap} ± {error} (2 s.e.).",
         "It failed in {name}, line {step}.",
         "It was found up to step {step}; the steps after that do not show it clearly.",
+        "It was raised before, and had ended in step {step}.",
+        "Again since step {first}: it was raised before, and had ended in step {step}.",
+        "Responses have {value} characters on average ({before} before): a token has other text, "
+        "{new} characters instead of {old}. The tokenizer may be another one.",
         "Raised in step {first} and found up to step {step}; the run as it was in step {last} does "
         "not show it.",
         "Most frequent in {span}, {count} of {all} responses: “{words}”.",
