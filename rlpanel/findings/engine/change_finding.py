@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlpanel.findings.engine.change import Change, number, span
-from rlpanel.findings.engine.changes import PlaceTable, only_place
+from rlpanel.findings.engine.change_tests import PlaceTable, only_place
 from rlpanel.findings.engine.finding import Finding, Severity
 from rlpanel.findings.engine.places import RANK, Place, codes_of
 from rlpanel.findings.engine.rule import RuleContext

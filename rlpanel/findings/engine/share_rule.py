@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, compared, percent, since, span
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause, rows_of_change
-from rlpanel.findings.engine.changes import beyond, sustained
+from rlpanel.findings.engine.change_tests import beyond, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import Signal

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, compared, number, percent, since
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, rows_of_finding
-from rlpanel.findings.engine.changes import beyond, sustained
+from rlpanel.findings.engine.change_tests import beyond, sustained
 from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import MEAN, WHOLE_RUN

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, since, span
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.change_tests import series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import long_stretches

@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel.findings.engine.change import Change, at_place, number, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause
 from rlpanel.findings.engine.change_statistic import step_errors
-from rlpanel.findings.engine.changes import PlaceTable, sustained
+from rlpanel.findings.engine.change_tests import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.label_mix import Mix, explaining_mix
 from rlpanel.findings.engine.places import WHOLE_RUN

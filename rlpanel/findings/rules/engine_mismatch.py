@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import at_place, compared, number, since, span
 from rlpanel.findings.engine.change_finding import finding_of
-from rlpanel.findings.engine.changes import beyond
+from rlpanel.findings.engine.change_tests import beyond
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, severity_of
-from rlpanel.findings.engine.changes import PlaceTable, sustained
+from rlpanel.findings.engine.change_tests import PlaceTable, sustained
 from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.group_signals import evaluation_splits

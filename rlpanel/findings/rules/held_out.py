@@ -11,7 +11,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, number, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of
-from rlpanel.findings.engine.changes import PlaceTable, sustained
+from rlpanel.findings.engine.change_tests import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import column_signal, flag_signal

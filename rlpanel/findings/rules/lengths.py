@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, severity_of
-from rlpanel.findings.engine.changes import series_rise, sustained
+from rlpanel.findings.engine.change_tests import series_rise, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings, within_correlation

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, finding_of_rows, severity_of
-from rlpanel.findings.engine.changes import PlaceTable, sustained
+from rlpanel.findings.engine.change_tests import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import SAMPLES
 from rlpanel.findings.engine.rule import PATIENT_STEPS, RuleContext, rule

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, number, percent, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause, severity_of
-from rlpanel.findings.engine.changes import series_rise, sustained
+from rlpanel.findings.engine.change_tests import series_rise, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, signal

@@ -10,7 +10,7 @@ from rlpanel.analysis.change_sentences import sentences
 from rlpanel.analysis.step_change import explain_step
 from rlpanel.findings.engine.change import Change, at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause, severity_of
-from rlpanel.findings.engine.changes import PlaceTable, beyond, sustained
+from rlpanel.findings.engine.change_tests import PlaceTable, beyond, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import at_place, percent, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of
-from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.change_tests import sustained
 from rlpanel.findings.engine.evaluation_run import is_evaluation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule

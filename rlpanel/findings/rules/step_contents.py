@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.change import number, percent, since
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.change_statistic import fit_step, scored
-from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.change_tests import series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext, rule

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import at_place, number, percent, since
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause, rows_of_finding
-from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.change_tests import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, group_gaps, share_finding
