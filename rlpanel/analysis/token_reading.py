@@ -202,12 +202,12 @@ def _of_line(line: bytes) -> SampleTokens | None:
     return SampleTokens(list(itertools.compress(listed, kept)) if any(kept) else listed)
 
 
-def _values(line: bytes) -> dict[str | bytes, bytes | list[str]] | None:
+def _values(line: bytes) -> dict[Any, bytes | list[str]] | None:
     """Return the values of a line by name, arrays of texts as lists; None where the end of one is not found.
 
     Arrays of numbers are passed over by searching one byte, which is many times as fast as parsing them.
     """
-    found: dict[str | bytes, bytes | list[str]] = {}
+    found: dict[Any, bytes | list[str]] = {}
     at = 0
     while (key := _KEY.match(line, at)) is not None:
         start = key.end()
