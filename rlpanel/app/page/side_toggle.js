@@ -48,7 +48,11 @@ export function render({ model, el }) {
       click.stopPropagation()
     }
     for (const kind of AFTER_PRESS)
-      document.addEventListener(kind, swallow, { capture: true, once: true, signal: AbortSignal.timeout(600) })
+      document.addEventListener(kind, swallow, {
+        capture: true,
+        once: true,
+        signal: AbortSignal.timeout(600),
+      })
   }
   window.addEventListener("rl-run-opened", onRunOpened)
   document.addEventListener("pointerdown", onPress, true)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rlpanel.api.open_run import open_run
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.change import Change
-from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.change_tests import sustained
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS
 from rlpanel.settings import FindingSettings
