@@ -129,7 +129,8 @@ class RunPages(Viewer):
         views = [LazyView[Any](partial(page.make, context), self._card) for page in PAGES]
         self._views = {page.key: view for page, view in zip(PAGES, views, strict=True)}
         context.param.watch(self._list_pages, "view")
-        context.selection.param.watch(self._open, "page")
+        # Later than the run of the same change: a page would draw the run before, and at once again.
+        context.selection.param.watch(self._open, "page", precedence=1)
         self._list_pages()
 
     def __panel__(self) -> Viewable:

@@ -52,6 +52,7 @@ class Curves(Viewer):
         self._linked = linked
         self._building = lazy  # whether the steps of `card_steps` are not done
         self._drawn: RunView | None = None  # the view that all cards have drawn
+        self._run = context.snapshot.name  # the run of the cards
         #: The cards by their columns, and whether the axis is logarithmic.
         self.cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
@@ -107,6 +108,8 @@ class Curves(Viewer):
         """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
         if self._building or not self.active:
             return
+        if self._run != self.context.snapshot.name:
+            self._discard_cards()
         curves = curves_of(self.context)
         for curve in curves:
             self._create_card(curve)
@@ -118,7 +121,9 @@ class Curves(Viewer):
         self._redraw()
 
     def _on_snapshot(self, event: Any) -> None:
-        if event.old.snapshot.name != event.new.snapshot.name:
+        # Cards that a page of the new run has drawn stay: those of one hold that are replaced in it, the browser
+        # never gets, but it would get later changes of their figures.
+        if event.new.snapshot.name != self._run:
             self._discard_cards()
             self._building = self.active
             for step in self.card_steps():
@@ -140,7 +145,7 @@ class Curves(Viewer):
 
     def _discard_cards(self) -> None:
         """Let all cards be created again: an axis that was zoomed cannot follow another run."""
-        self.cards, self._window = {}, self._new_window()
+        self.cards, self._window, self._run = {}, self._new_window(), self.context.snapshot.name
 
     def _new_window(self) -> CurveWindow:
         window = CurveWindow(zoomed=self.context.selection.zoom)
