@@ -10,6 +10,7 @@ RLPanelError
 ├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
 ├── NotYetRead        (TimeoutError)       lines on disk that were not read in time
 ├── LineError         (ValueError)         a line of a log that is not a valid sample
+│   └── LineTooLarge                       a line or document with more bytes, keys or samples than are read
 ├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
 ├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
 ├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit

@@ -24,9 +24,10 @@ from rlpanel.findings.engine.streams import Stream
 
 #: Steps of the windows before and after a change.
 BEFORE, AFTER = 20, 8
-#: Trainer's scalars that are set by somebody: they can be a cause of what all samples do.
+#: Trainer's scalars that are set by somebody: they can be a cause of what all samples do. Ratios of clipped
+#: tokens or responses are measured.
 SETTINGS = re.compile(
-    r"(^|[/_.])(lr|learning_rate|beta|kl_coef\w*|kl_beta|kl_penalty|temperature|top_p|clip\w*|cliprange\w*|"
+    r"(^|[/_.])(lr|learning_rate|beta|kl_coef\w*|kl_beta|kl_penalty|temperature|top_p|clip_?(range|eps)\w*|"
     r"entropy_coef\w*|weight_decay)($|[/_.])",
     re.IGNORECASE,
 )

@@ -102,7 +102,7 @@ bad_line = st.sampled_from(
         b'{"step": 1}',
         b'{"prompt": "p"}',
         b'{"step": "x", "prompt": ""}',
-        b"\xff\xfe",
+        b"\xff\xfa\xfe",  # two bytes ff fe would begin a file of UTF-16
         b"\0\0",
         b"7",
     ]

@@ -15,5 +15,7 @@ def test_the_tree_shows_every_exception_and_its_other_base() -> None:
         for name, kind in inspect.getmembers(errors, inspect.isclass)
         if issubclass(kind, errors.RLPanelError) and kind is not errors.RLPanelError
     }
-    assert {name: ("RLPanelError", base) for name, base in drawn} == declared
-    assert len(drawn) == len(declared)
+    below = re.findall(r"^[├└]── (\w+) .*\n│   └── (\w+) +\S", errors.__doc__ or "", re.MULTILINE)
+    bases = {name: ("RLPanelError", base) for name, base in drawn} | {name: (base,) for base, name in below}
+    assert bases == declared
+    assert len(drawn) + len(below) == len(declared)

@@ -121,8 +121,8 @@ class Curves(Viewer):
         self._redraw()
 
     def _on_snapshot(self, event: Any) -> None:
-        # Cards that a page of the new run has drawn stay: those of one hold that are replaced in it, the browser
-        # never gets, but it would get later changes of their figures.
+        # Cards that a page of the new run has drawn stay. The browser would never get cards that are replaced
+        # in the same hold, but it would get the changes of their figures.
         if event.new.snapshot.name != self._run:
             self._discard_cards()
             self._building = self.active

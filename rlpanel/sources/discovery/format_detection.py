@@ -208,7 +208,11 @@ def sniff(
             return _with_content(found, each, mapped, is_settled=is_settled)
         contents += [] if each.is_document else [each]
     guesses = [
-        _with_content(_guessed_format(each, name, named, last), each, mapped, is_settled=each.container.grows)
+        _with_content(
+            _guessed_format(each, name, named, last, declared=declared),
+            *(each, mapped),
+            is_settled=each.container.grows,
+        )
         for each in contents
     ]
     # Samples that are the values of an object come before a list inside of one of them.
@@ -278,13 +282,17 @@ def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
 
 
 def _guessed_format(
-    each: Content, name: str, named: Adapter | None, last: MappedAdapter | None
+    each: Content, name: str, named: Adapter | None, last: MappedAdapter | None, *, declared: bool
 ) -> FileFormat:
-    """Return what is inferred from the first records, which no adapter accepts, or else ``last``."""
+    """Return what is inferred from the first records, which no adapter accepts, or else ``last``.
+
+    A file whose name is ``declared`` by a format, and which lacks one key of it, is named and not guessed.
+    """
     records = list(_records(each.lines))
     looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
-    is_other = bool(lacking) and not any(lacking_key(each, sure=True) for each in looked_at)
+    is_other = bool(lacking) and not declared
+    is_other = is_other and not any(lacking_key(each, sure=True) for each in looked_at)
     is_one = each.container == DOCUMENT
     inference = infer(records, name, is_one=is_one) if records else None
     if is_one and records:

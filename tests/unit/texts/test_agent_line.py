@@ -56,7 +56,7 @@ def test_messages_without_calls_show_the_first_and_the_last_turn() -> None:
     assert agent_line(two) == "look → take"
     assert (
         agent_line(f"{two}\n[user] more\n[assistant] <think>so</think>drop<|im_end|>")
-        == "look → 1 more turns → drop"
+        == "look → 1 more turn → drop"
     )
     assert agent_line("[assistant] look") == "[assistant] look"
     assert agent_line("see [assistant] look\n[assistant] take") == "see [assistant] look\n[assistant] take"
