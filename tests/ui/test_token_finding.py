@@ -256,9 +256,11 @@ def test_a_line_stands_where_its_values_are(open_tokens: OpenTokens, page: Page)
     page.locator(".rl-row-range").nth(row.index("token_return")).click()  # does not change the value row
     heights = page.locator("canvas.rl-lines").evaluate(
         """(canvas, cells) => Array.from({length: cells}, (_, i) => {
+            const pen = canvas.getContext("2d"), guide = pen.getImageData(0, 8, 1, 1).data;
             const x = Math.floor(((i + 0.5) / cells) * canvas.width);
-            const {data} = canvas.getContext("2d").getImageData(x, 0, 1, 60);
-            const weights = Array.from({length: 60}, (_, y) => data[4 * y + 3]);
+            const {data} = pen.getImageData(x, 0, 1, 60);
+            const isGuide = (y) => [0, 1, 2].every((channel) => data[4 * y + channel] === guide[channel]);
+            const weights = Array.from({length: 60}, (_, y) => isGuide(y) ? 0 : data[4 * y + 3]);
             const all = weights.reduce((a, b) => a + b);
             return weights.reduce((sum, weight, y) => sum + weight * (y + 0.5), 0) / all;
         })""",
