@@ -70,6 +70,7 @@ class ConversationView {
     this.list.append(this.content)
     this.map = new TurnMap(this.list, (share) => {
       this.untouched = false
+      this.moved = true
       this.list.scrollTop = share * this.list.scrollHeight - this.list.clientHeight / 2
     })
     const columns = element("div", "columns")
@@ -142,6 +143,7 @@ class ConversationView {
     this.untouched = true
     this.chosen = false // whether the reader went to a turn, and did not just scroll
     this.pinned = -1
+    this.moved = false // whether the reader scrolled since a message was gone to
     this.awaited = -1 // message whose hit is shown once its text has come
     this.sent = new Set() // turns that the server learnt from here, until it answers
     this.reported = this.model.turn
@@ -328,6 +330,7 @@ class ConversationView {
   #settle(message, find, share) {
     if (!message.drawn) message.draw()
     this.pinned = message.index
+    this.moved = false
     const isAsked = this.chosen // the page scrolls too
     const turn = {}
     this.settling = turn
@@ -350,6 +353,14 @@ class ConversationView {
     step(SETTLING)
     this.target = { message, find, share }
     this.#follow()
+  }
+
+  #isInView(index) {
+    const node = this.messages[index]?.node
+    if (!node) return false
+    const { offsetTop, offsetHeight } = node
+    const { scrollTop, clientHeight } = this.list
+    return offsetTop < scrollTop + clientHeight && offsetTop + offsetHeight > scrollTop
   }
 
   /** The message in sight: the one at the playhead of a replay, or that was gone to, else the one at the top. */
@@ -687,7 +698,8 @@ class ConversationView {
     this.list.addEventListener(
       "scroll",
       () => {
-        if (!this.settling) this.pinned = -1
+        // Texts that come later move the list, too, and leave the message that was gone to in sight.
+        if (!this.settling && (this.moved || !this.#isInView(this.pinned))) this.pinned = -1
         this.#follow()
       },
       { passive: true },
@@ -697,6 +709,7 @@ class ConversationView {
         name,
         () => {
           this.untouched = false
+          this.moved = true
           this.settling = null
           this.awaited = -1
         },
