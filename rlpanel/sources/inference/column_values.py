@@ -87,6 +87,13 @@ def is_like_reward(column: KeyValues) -> bool:
     return is_small and "." not in column.key and not words & _NOT_REWARDS and not content.is_counter(numbers)
 
 
+def is_like_parts(value: Any) -> bool:
+    """Return True for an object of numbers of which some may be rewards: not only tokens, steps and costs."""
+    return content.is_parts(value) and not all(
+        _NOT_REWARDS & set(plain_name(key).split("_")) for key in value
+    )
+
+
 def is_transcript(column: KeyValues) -> bool:
     """Return True for texts under a conversation's name, which are not messages: the response."""
     return all(isinstance(value, str) and len(value.split()) >= PROMPT_WORDS for value in column.values) and (

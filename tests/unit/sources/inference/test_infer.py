@@ -45,6 +45,13 @@ ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
         [{"dataset": "selfinstruct", "instruction": "Write.", "output": "Done.", "generator": "gpt4"}] * 3,
         {"prompt": "instruction", "response": "output"},
     ),
+    "usage of tokens beside a reward": (
+        [
+            {"prompt": "q", "completion": "c", "reward": i, "metrics": {"total_tokens": 3, "num_turns": i}}
+            for i in (0, 1)
+        ],
+        {"response": "completion"},
+    ),
     "nested keys": (
         [
             {"attributes": {"step": i // 2}, "prompt": "q", "completion": "c", "score": {"value": i % 2}}
