@@ -203,7 +203,7 @@ def _of_line(line: bytes) -> SampleTokens | None:
 
 
 def _values(line: bytes) -> dict[Any, bytes | list[str]] | None:
-    """Return the values of a line by name, arrays of texts as lists; None where the end of one is not found.
+    """Return the values of a line by name, arrays of texts as lists; None if one has no end.
 
     Arrays of numbers are passed over by searching one byte, which is many times as fast as parsing them.
     """

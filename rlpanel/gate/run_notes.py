@@ -1,4 +1,4 @@
-"""What a comparison of runs leaves out or depends on: ranges, resumes, prompts; one sentence each."""
+"""Notes on a comparison of runs: ranges, resumes, prompts and scales that it leaves out or depends on."""
 
 from __future__ import annotations
 

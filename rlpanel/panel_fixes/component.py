@@ -34,6 +34,11 @@ class DrawingLoop(Protocol):
         """Run a callback on the loop, with the document locked. Thread-safe."""
 
 
+def pair_of(message: Any) -> tuple[Any, Any]:
+    """Return both parts of a message, such as action and value; two Nones for any other message."""
+    return (message[0], message[1]) if isinstance(message, list) and len(message) == 2 else (None, None)
+
+
 #: Draws a component when Bokeh knows that the server has its models: making a patch marks all as known.
 _DRAW_KNOWN = """
 export default {

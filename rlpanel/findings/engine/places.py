@@ -362,7 +362,7 @@ class PlaceSeries:
         return self._tables[signal.name].values
 
     def scan(self, key: Hashable, least: float, base: Base) -> Scan:
-        """Return the state of a test after the steps that did not change; a new one where it is not usable.
+        """Return the state of a test after the unchanged steps; a new one if it used others.
 
         A slightly smaller or larger difference of interest than before does not begin anew.
         """

@@ -248,7 +248,7 @@ def column_signal(name: str, kind: Kind = "level") -> Signal:
 
 
 def flag_signal(name: str, kind: Literal["odds", "share"]) -> Signal:
-    """Return the signal of a column of 0 and 1, as a share or as its odds, which are compared by their logit.
+    """Return the signal of a column of 0 and 1: its share, or its odds, compared by their logit.
 
     Unlike the column's own signal, a share has an error where all values are 0.
     """

@@ -1,4 +1,4 @@
-"""Streams: one number of each step for all that a run has, so that a rule sees what nobody has named.
+"""Streams: numbers of each step for all that a run has, so that one rule watches them all.
 
 Means and spreads of all columns, missing and commonest values, the mix of labels, counts, the reward with
 each label, the texts that were read, and the trainer's scalars. No row of an earlier step is read again.

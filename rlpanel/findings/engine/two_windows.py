@@ -115,7 +115,7 @@ class _Sums(_Means):
 
 
 def _running(*parts: np.ndarray) -> np.ndarray:
-    """Return the sums over the first steps, from none to all, of some numbers of streams, (P, K, S + 1)."""
+    """Return running sums of P numbers of K streams, from no step to all, shape (P, K, S + 1)."""
     sums = np.zeros((len(parts), len(parts[0]), parts[0].shape[1] + 1))
     for at, part in enumerate(parts):
         np.cumsum(part, axis=1, out=sums[at, :, 1:])

@@ -77,7 +77,7 @@ def kl_spike(context: RuleContext) -> Iterator[Finding]:
 
 
 def _raised(kl: np.ndarray, mask: np.ndarray, level: float) -> np.ndarray:
-    """Return the mask of the steps from a spike on in which KL stays above a level; one may be below."""
+    """Return the mask of the steps from a spike on with KL above a level; single ones may be below."""
     first = int(mask.argmax())
     low = np.flatnonzero(~(kl[first:] > level))
     pairs = low[1:][np.diff(low) == 1] - 1

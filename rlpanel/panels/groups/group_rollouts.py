@@ -1,4 +1,4 @@
-"""The rows of a group of agents: numbers of each rollout, how it ended, its last line, and where it parts.
+"""Rows of a group of agents: numbers of each rollout, its end, its last line, its own words.
 
 A rollout that was discarded has a row as well, so that nothing is missing in silence.
 """

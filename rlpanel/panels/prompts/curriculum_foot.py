@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.number_text import number
+from rlpanel.panel_fixes.component import pair_of
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.prompts.grid_head import PassGridHead
@@ -76,9 +77,9 @@ class CurriculumFoot:
 
     def _on_message(self, message: Any) -> None:
         """Handle a click. The message comes from the browser."""
-        if not (isinstance(message, list) and len(message) == 2) or self._found is None:
+        action, value = pair_of(message)
+        if self._found is None:
             return
-        action, value = message
         if action == "weight" and value in map(str, WEIGHTS):
             self._weight = int(value)
             self.draw(self._found, self._listed, self._class)

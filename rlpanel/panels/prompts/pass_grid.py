@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.panel_fixes.component import pair_of
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
 from rlpanel.panels.prompts.grid_head import PassGridHead
@@ -50,8 +51,8 @@ class PassGrid:
         self.head.on_message(self._on_message)
         self.figure = GridFigure(self._zoom, self._tap)
 
-    def show_all(self) -> None:
-        """Show all of the next grid, whatever the viewer zoomed to in this one."""
+    def forget_zoom(self) -> None:
+        """Show all of the next grid: a zoom of this one has no meaning there."""
         self._window = None
 
     def stop(self) -> None:
@@ -134,9 +135,7 @@ class PassGrid:
 
     def _on_message(self, message: Any) -> None:
         """Handle a click in the head, and that it is drawn. The message comes from the browser."""
-        if not (isinstance(message, list) and len(message) == 2):
-            return
-        action, value = message
+        action, value = pair_of(message)
         if action == "ready" and not self._browser_ready:
             self._browser_ready = True
             if self._picture is not None:

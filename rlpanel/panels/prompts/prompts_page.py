@@ -39,6 +39,7 @@ class PromptsPage(Viewer):
         super().__init__(**params)
         self.context = context
         self._found: PromptResults | None = None
+        self._shown = np.empty(0, int)  # prompts of the category
         self._snapshot = context.snapshot
         self._builder = GridBuilder()
         self._stopped = False
@@ -87,7 +88,7 @@ class PromptsPage(Viewer):
             return
         snapshot = self.context.snapshot
         if snapshot.name != self._snapshot.name or snapshot.split != self._snapshot.split:
-            self.grid.show_all()
+            self.grid.forget_zoom()
             self._builder = GridBuilder()
         results = read_results(snapshot, self._builder, self.context.display.stuck_steps)
         self._snapshot = snapshot
@@ -121,17 +122,17 @@ class PromptsPage(Viewer):
     def _redraw_all(self, *_: Any) -> None:
         """Show the results in the current category, class and theme."""
         if self.active and self._found is not None:
-            self.grid.draw(self._found, self._found.in_category(self.context.selection.prompt_category))
+            self._shown = self._found.in_category(self.context.selection.prompt_category)
+            self.grid.draw(self._found, self._shown)
             self._list()
 
     def _on_category(self, *_: Any) -> None:
-        self.grid.show_all()
+        self.grid.forget_zoom()
         self._redraw_all()
 
     def _list(self, *_: Any) -> None:
         if self.active and self._found is not None:
-            inside = self._found.in_category(self.context.selection.prompt_category)
-            name, listed = self.list.draw(self._found, inside)
+            name, listed = self.list.draw(self._found, self._shown)
             self.foot.draw(self._found, listed, name)
 
     def _pick(self, uid: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import param
 
-from rlpanel.panel_fixes.component import Component
+from rlpanel.panel_fixes.component import Component, pair_of
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.ui.assets import read_assets
 
@@ -65,9 +65,7 @@ class BrowserPace(Component):
 
     def receive(self, message: Any) -> None:
         """Note what the browser has drawn, or answer its question. The message comes from the browser."""
-        if not (isinstance(message, list) and len(message) == 2):
-            return
-        number, took = message
+        number, took = pair_of(message)
         if number == "settled" and type(took) is int:
             self._answer_when_settled(took)
         elif isinstance(number, int) and isinstance(took, int | float) and math.isfinite(took):

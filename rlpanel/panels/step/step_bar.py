@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import param
 
-from rlpanel.panel_fixes.component import Component
+from rlpanel.panel_fixes.component import Component, pair_of
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import step_doubts
@@ -50,9 +50,7 @@ class StepBar(Component):
 
     def receive(self, message: Any) -> None:
         """Handle what the user did. The message comes from the browser."""
-        if not (isinstance(message, list) and len(message) == 2):
-            return
-        action, value = message
+        action, value = pair_of(message)
         if action == "move" and value in (-1, 1):
             self.context.move_step(int(value))
         elif action == "show" and _is_share(value):

@@ -14,7 +14,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.component import Component
+from rlpanel.panel_fixes.component import Component, pair_of
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
@@ -268,9 +268,7 @@ class TimelineTab(Viewer):
 
     def _on_message(self, message: Any) -> None:
         """Handle a click in the head, and that it is drawn. The message comes from the browser."""
-        if not (isinstance(message, list) and len(message) == 2):
-            return
-        action, value = message
+        action, value = pair_of(message)
         if action == "ready" and not self._browser_ready:
             self._browser_ready = True
             self._show_plot()

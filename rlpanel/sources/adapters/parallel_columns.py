@@ -57,7 +57,7 @@ def says_better(key: str) -> bool:
 
 
 def wins_of(verdict: Any, columns: Sequence[str], record: Mapping[str, Any]) -> list[float] | None:
-    """Return 1 for the column that a verdict on several columns names, and 0 for the others; a tie is 0.5.
+    """Return 1 for the column that a verdict names, and 0 for the others; a tie is 0.5.
 
     The verdict may have the part of the column's name that others lack, such as ``A`` or 2, or a value that
     the record has under another key with this part: ``model_a``. None if it names none of them.

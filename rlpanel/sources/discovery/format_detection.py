@@ -291,8 +291,7 @@ def _guessed_format(
     records = list(_records(each.lines))
     looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
-    is_other = bool(lacking) and not declared
-    is_other = is_other and not any(lacking_key(each, sure=True) for each in looked_at)
+    is_other = bool(lacking) and not (declared or any(lacking_key(each, sure=True) for each in looked_at))
     is_one = each.container == DOCUMENT
     inference = infer(records, name, is_one=is_one) if records else None
     if is_one and records:

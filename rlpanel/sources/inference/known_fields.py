@@ -103,7 +103,7 @@ class KnownFields:
         return answer is not None and "choices." in answer.guess.key
 
     def _is_call(self) -> bool:
-        """Return True if each record is a call of a model: it names the model or says why the text ended."""
+        """Return True if records are calls of a model: they name it, or say why the text ended."""
         return any(
             (_CALL_KEY.fullmatch(plain_name(key).rpartition(".")[2]) is not None and "." in key)
             or (plain_name(key) in ("model", "model_name", "model_id") and _are_models(column.values))

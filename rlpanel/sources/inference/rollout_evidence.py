@@ -123,7 +123,7 @@ class RolloutEvidence(KnownFields):
         return bool(texts) and all(_TEMPLATE.search(text) is not None for text in texts)
 
     def _is_reply(self, key: str) -> bool:
-        """Return True for a text beside what an API writes with it, in the same object or one of its own."""
+        """Return True for a text beside what an API writes with it, in one object or in two."""
         outer = key.partition(".")[0]
         stem = plain_name(outer).rpartition("_")[0] or plain_name(outer)
         return any(

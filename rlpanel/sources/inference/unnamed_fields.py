@@ -107,7 +107,7 @@ class UnnamedFields(FieldConflicts):
             self.taken["response"] = FieldCandidate(guess, match)
 
     def _take_only_text(self) -> None:
-        """Take the only long texts of a call of a model as the response, if no key has the name of one."""
+        """Take the only long texts of a model's call as the response if no name says another."""
         if not {"response", "messages"}.isdisjoint(self.taken) or not self._is_call():
             return
         found = [
@@ -177,7 +177,7 @@ class UnnamedFields(FieldConflicts):
             self.taken[meaning] = FieldCandidate(guess, NONE)
 
     def _take_group_as_prompt(self) -> None:
-        """Let the group's name be the prompt, too, if it is a text of several words and no key holds one."""
+        """Let the group's name be the prompt, too, if it is a sentence and no key holds one."""
         group = self.taken.get("group")
         column = self._columns.get(group.guess.key) if group is not None else None
         if column is None or "prompt" in self.taken or "messages" in self.taken:

@@ -40,7 +40,7 @@ def has_live(run: AnyPath) -> bool:
 
 
 def _listed(folder: str, ending: str) -> list[os.DirEntry[str]]:
-    """Return the files of a folder with an ending; links are left out, so no path leads out of the run."""
+    """Return the files of a folder with an ending, without links: no path leads out of the run."""
     try:
         with os.scandir(folder) as entries:
             return [

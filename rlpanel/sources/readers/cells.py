@@ -123,23 +123,38 @@ def line_of(names: Sequence[str], cells: Sequence[str]) -> bytes:
     """Return a row as a JSON object; LineError if it has other columns or is not UTF-8."""
     if len(cells) != len(names):
         raise LineError(f"the row has {len(cells):,} cells, and the header {len(names):,}")
-    pairs = [*zip(names, cells, strict=True)]
-    nested = [(name, value) for name, cell in pairs if (value := _read_list(cell)) is not None]
-    counts = (
-        {len(value) for name, value in nested if all(map(_is_number, value))} if len(nested) > 1 else set()
+    values = [_read_nested(cell) if _is_nested(cell) else None for cell in cells]
+    lists = [
+        value
+        for cell, value in zip(cells, values, strict=True)
+        if cell[:1] == "[" and isinstance(value, list) and value
+    ]
+    counts = {len(value) for value in lists if all(map(_is_number, value))} if len(lists) > 1 else set()
+    text = ", ".join(
+        f"{json.dumps(name)}: {_value(name, cell, value, counts)}"
+        for name, cell, value in zip(names, cells, values, strict=True)
+        if name
     )
-    text = ", ".join(f"{json.dumps(name)}: {_value(name, cell, counts)}" for name, cell in pairs if name)
     try:
         return f"{{{text}}}".encode()
     except UnicodeEncodeError as error:
         raise LineError("the row holds invalid UTF-8") from error
 
 
-def _value(name: str, cell: str, counts: Collection[int]) -> str:
-    """Return a cell as JSON; ``counts`` are the lengths of the row's lists of numbers."""
+def _value(name: str, cell: str, value: Any, counts: Collection[int]) -> str:
+    """Return a cell as JSON.
+
+    Parameters
+    ----------
+    name, cell : str
+    value : Any
+        The list or object in the cell; None for any other cell.
+    counts : collection of int
+        The lengths of the row's lists of numbers.
+    """
     if not cell:
         return "null"
-    if _is_nested(cell) and (nested := _nested(name.lower(), cell, counts)):
+    if nested := _nested(name.lower(), value, counts):
         return nested
     if not _holds_texts(name):
         if _NUMBER.fullmatch(cell):
@@ -159,19 +174,12 @@ def _is_nested(cell: str) -> bool:
     return cell[-1:] in "]} \n" and _NESTED.fullmatch(cell) is not None
 
 
-def _read_list(cell: str) -> list[Any] | None:
-    """Return the list in a cell; None for any other value."""
-    value = _read_nested(cell) if cell[:1] == "[" and _is_nested(cell) else None
-    return value if isinstance(value, list) and value else None
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-def _nested(name: str, cell: str, counts: Collection[int]) -> str:
-    """Return the JSON of a list or an object in a cell; empty if it is a text."""
-    value = _read_nested(cell)
+def _nested(name: str, value: Any, counts: Collection[int]) -> str:
+    """Return the JSON of a cell's list or object; empty if the cell is a text."""
     if not isinstance(value, (list, dict)) or not value:
         return ""
     if name in _TEXTS and not is_messages(value):

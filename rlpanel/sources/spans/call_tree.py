@@ -55,16 +55,11 @@ def _may_hold_calls(value: Any) -> bool:
 
 def _nested_calls(root: _Call) -> list[_Call]:
     """Return a call and those below it, if they have the same keys: the outermost is the first."""
-    key = next((key for key, value in root.items() if _are_like(root, key, value)), None)
-    if key is None:
-        below = [value for value in root.values() if isinstance(value, dict)]
-        return next(filter(None, map(_nested_calls_of, below)), [])
-    return list(_walk(root, key, 0))
-
-
-def _nested_calls_of(value: _Call) -> list[_Call]:
-    key = next((key for key, each in value.items() if _are_like(value, key, each)), None)
-    return [] if key is None else list(_walk(value, key, 0))
+    for call in (root, *(value for value in root.values() if isinstance(value, dict))):
+        key = next((key for key, value in call.items() if _are_like(call, key, value)), None)
+        if key is not None:
+            return list(_walk(call, key, 0))
+    return []
 
 
 def _are_like(root: _Call, key: str, value: Any) -> bool:

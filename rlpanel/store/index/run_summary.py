@@ -118,7 +118,7 @@ OF_CHECKS = (
     *("severity", "finding", "checked", "onset", "alarms", "warnings", "checked_bytes", "unchecked"),
     "unreadable",
 )
-_UNKNOWN = RunSummary()
+UNKNOWN = RunSummary()
 
 
 def summary_text(summary: RunSummary) -> str:
@@ -131,11 +131,11 @@ def parse_summary(text: str) -> RunSummary:
     try:
         found = json.loads(text)
         if found.pop("version") != VERSION or len(found) != len(fields(RunSummary)):
-            return _UNKNOWN
+            return UNKNOWN
         summary = RunSummary(**{**found, "trend": tuple(found["trend"])})
-        return summary if _is_valid(summary) else _UNKNOWN
+        return summary if _is_valid(summary) else UNKNOWN
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        return _UNKNOWN
+        return UNKNOWN
 
 
 def _is_valid(summary: RunSummary) -> bool:

@@ -29,6 +29,7 @@ from rlpanel.store.index.run_summary import (
     MAX_CHARACTERS,
     OF_CHECKS,
     TREND_POINTS,
+    UNKNOWN,
     RunSummary,
     parse_summary,
     summary_text,
@@ -41,7 +42,6 @@ SAVE_EVERY = 60.0
 MAX_RUNS, AGAIN = 200, 60.0
 #: Number of runs whose files are read between two updates of a list.
 _BATCH = 50
-_UNKNOWN = RunSummary()
 
 #: Columns of the mean KL divergence and of the response length, the best first.
 _KL, _LENGTH = ("kl_k3_mean", "kl"), ("response_tokens", "response_chars")
@@ -60,7 +60,7 @@ class SummaryStore:
 
     def of(self, run: AnyPath) -> RunSummary:
         """Return what is known of a run; nothing is read for it."""
-        return self._known.get(str(run), _UNKNOWN)
+        return self._known.get(str(run), UNKNOWN)
 
     def note(self, run: AnyPath, summary: RunSummary) -> None:
         """Note the summary of a run's new snapshot; its finding stays as it was."""
