@@ -81,6 +81,8 @@ def bare_page() -> Iterator[Served]:
         server = Served(f"http://127.0.0.1:{port}", process.pid)
         deadline = time.monotonic() + 120
         while not _answers(server.url):
+            if process.poll() is not None:
+                raise RuntimeError(f"the bare page ended with exit code {process.returncode}")
             if time.monotonic() > deadline:
                 raise TimeoutError(server.url)
             time.sleep(0.05)

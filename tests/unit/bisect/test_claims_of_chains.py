@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rlpanel.bisect.bisection import Bisection
-from tests.bench.bisect import bisected
+from tests.bench.chains import bisected
 from tests.bench.finding_scores import open_folder
 
 ONSET = 25

@@ -1,7 +1,7 @@
 """Measures `rlpanel bisect` on chains of changes with decoys, on healthy runs, and its time on a large run.
 
-python -m tests.bench.bisect [--against PATH] [--rounds N] [--size SIZE] [--record]
-python -m tests.bench.bisect --each [SEEDS [KIND ...]]
+python -m tests.bench.chains [--against PATH] [--rounds N] [--size SIZE] [--record]
+python -m tests.bench.chains --each [SEEDS [KIND ...]]
 
 Named: the first link is the cause, by its name or place. Its onset is right if it is at most three steps off.
 The bad step that is asked about lies three steps after the last effect; `unasked` leaves it out.
