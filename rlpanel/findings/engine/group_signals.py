@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
-from rlpanel.store.columns.splits import TRAIN
+from rlpanel.store.columns.splits import is_evaluation_split
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -26,8 +26,8 @@ def mixed_prompts(rows: RowBatch) -> np.ndarray:
 
 
 def evaluation_splits(snapshot: Snapshot) -> list[str]:
-    """Return the splits that hold evaluations of the policy, not training or discarded samples."""
-    return [name for name in snapshot.splits if name != TRAIN and not name.startswith("discarded")]
+    """Return the splits that hold evaluations of the policy."""
+    return [name for name in snapshot.splits if is_evaluation_split(name)]
 
 
 def evaluation_prompts(snapshot: Snapshot) -> np.ndarray:

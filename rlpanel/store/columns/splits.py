@@ -181,6 +181,7 @@ def _empty(columns: int) -> np.ndarray:
 TRAIN = "train"
 #: Split of samples that were not trained on; those of another split are in ``discarded <split>``.
 DISCARDED = "discarded"
+
 #: Name of the label column that holds the split.
 SPLIT_COLUMN = "split"
 #: Code of training samples, whether their lines name the split or not.
@@ -193,6 +194,11 @@ REST, REST_CODE = "(other splits)", -2
 RowSelector = slice | np.ndarray
 #: Pairs of a split's name and its rows.
 SplitRows = list[tuple[str, RowSelector]]
+
+
+def is_evaluation_split(split: str) -> bool:
+    """Return whether a split holds evaluations of the policy, not training or discarded samples."""
+    return split not in ("", TRAIN) and not split.startswith(DISCARDED)
 
 
 def limit_codes(codes: np.ndarray, names: list[str]) -> np.ndarray:

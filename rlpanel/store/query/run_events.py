@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeGuard
 
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath, reason_of
+from rlpanel.store.columns.splits import is_evaluation_split
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -84,12 +85,12 @@ def _restarts(snapshot: Snapshot) -> Iterator[RunEvent]:
 
 
 def _evaluations(snapshot: Snapshot) -> Iterator[RunEvent]:
-    """Yield the steps of the other splits."""
-    for split in snapshot.splits if snapshot.has_splits else ():
+    """Yield the steps of the evaluations that are not shown."""
+    for split in filter(is_evaluation_split, snapshot.splits if snapshot.has_splits else ()):
         if split == snapshot.split:
             continue
         for step in snapshot.in_split(split).steps.values.tolist():
-            yield RunEvent(int(step), "evaluation", f"Evaluation: samples of the split {split}")
+            yield RunEvent(int(step), "evaluation", f"samples of the split {split}")
 
 
 def _noted(notes: Notes) -> Iterator[RunEvent]:

@@ -51,11 +51,13 @@ def test_evaluations_and_restarts_are_events(tmp_path: Path) -> None:
         for step in steps:
             row = {"step": step, "prompt": "p", "response": f"{start}-{step}", "session": f"{start:x}-1"}
             rows.append(row | {"time": start / 1000 + step})
-    rows.append({"step": 2, "prompt": "q", "response": "c", "split": "valid", "session": f"{begin:x}-1"})
+    for step, split in ((2, "valid"), (3, "discarded"), (4, "discarded valid")):
+        rows.append({"step": step, "prompt": "q", "response": "c", "split": split, "session": f"{begin:x}-1"})
     (tmp_path / "rollout_data_rank_0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found, problems = listed(tmp_path)
     assert problems == []
-    assert (2, "evaluation", "Evaluation: samples of the split valid") in found
+    assert (2, "evaluation", "samples of the split valid") in found
+    assert {each[2] for each in found if each[1] == "evaluation"} == {"samples of the split valid"}
     assert [each[:2] for each in found if each[1] == "resume"] == [(3, "resume")]
 
 
