@@ -48,5 +48,5 @@ def test_the_clipboard_has_the_cell_of_what_is_shown(board: BoardPage, run: Path
     python = page.locator(".rl-opened-finding .python")
     cell = copied(board, python, "finding = next")
     expect(python).to_have_text("✓")
-    expect(python).to_have_text("py")
+    expect(python).to_have_text("Python")
     assert "samples = run.samples(" in cell

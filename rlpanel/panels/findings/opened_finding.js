@@ -15,7 +15,7 @@ export function render({ model }) {
     const text = link("sentence", "", finding.sentence, () => open(finding.key, "curve"))
     const title = t("Finding: {title}", { title: finding.title })
     text.append(element("b", "", title), " ", element("span", "", finding.sentence))
-    const python = link("step python", "py", t("Copy the notebook cell that loads the finding"), () =>
+    const python = link("step python", "Python", t("Copy the notebook cell that loads the finding"), () =>
       open(finding.key, "python"),
     )
     const claim = link("step claim", t("claim"), t("Write this finding into the run's investigation"), () =>

@@ -95,10 +95,10 @@ class ClassPrompts:
             [
                 DataColumn("prompt", tr("prompt")),
                 DataColumn("class", tr("class"), width=84),
-                DataColumn("visits", tr("steps"), tr("Steps with this prompt"), 62, align="right"),
-                DataColumn("samples", tr("samples"), width=78, align="right"),
-                DataColumn("first", tr("first"), tr("Pass rate at its first step"), 62, align="right"),
-                DataColumn("last", tr("last"), tr("Pass rate at its last step"), 62, align="right"),
+                DataColumn("visits", tr("steps"), tr("Steps with this prompt"), 76, align="right"),
+                DataColumn("samples", tr("samples"), width=94, align="right"),
+                DataColumn("first", tr("first"), tr("Pass rate at its first step"), 72, align="right"),
+                DataColumn("last", tr("last"), tr("Pass rate at its last step"), 72, align="right"),
                 DataColumn("tokens", tr("tokens"), tr("Response tokens of its samples"), 84, align="right"),
                 DataColumn(
                     "hours", tr("GPU-hours"), tr("Its part of the GPU-hours, by tokens"), 104, align="right"

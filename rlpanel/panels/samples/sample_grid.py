@@ -357,7 +357,7 @@ class SampleGrid(Viewer):
             way = tr("the highest {column}") if order.falling else tr("the lowest {column}")
             text += tr(" · {shown:,} shown: {way}", shown=shown, way=way.format(column=order.name))
         elif shown < matches:
-            text += tr(" · the first {shown:,} of the log are shown", shown=shown)
+            text += tr(" · first {shown:,} shown", shown=shown)
         note = (
             subset_html(self._view.snapshot, step, display)
             if is_subset and step is not None
