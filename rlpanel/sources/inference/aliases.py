@@ -23,7 +23,7 @@ ALIASES = {
     "messages": """
         messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
         conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
-        history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
+        history (SWE-agent), traj (tau-bench), contents (Gemini), transcript, dialogue, dialog;
         chat, chat_history (LangChain), trace, turns, rollout, talk;
         steps (ATIF), events, interactions, transitions (gym), choices.0.turns (MT-bench)""",
     "prompt": """

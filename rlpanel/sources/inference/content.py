@@ -15,10 +15,11 @@ from rlpanel.errors import LineError
 from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.alternatives import parallel_keys
 from rlpanel.sources.records.json_parser import parse_value
+from rlpanel.sources.records.message_spellings import names_of, role_of
 from rlpanel.sources.records.messages import is_messages
 
 #: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
-MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 3, 200_000
+MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 4, 200_000
 #: Most objects of a list that are entered.
 MAX_ITEMS = 1024
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", re.ASCII)
@@ -30,11 +31,9 @@ _VERDICTS = {
 _TRUTH = {"true": 1.0, "false": 0.0}
 #: Rewards lie within the first bound, and steps below the second one.
 _MAX_REWARD, _MAX_STEP = 1e5, 2**53
-#: Roles of the policy's messages. Their spellings are in `records.messages`; here they only separate a
-#: conversation with an answer from a prompt.
-_POLICY = frozenset({"assistant", "agent", "model", "ai", "gpt", "bot", "chatgpt", "llm"})
 
 
+_ROLE_KEYS = names_of("message", "role")
 #: Keys of lists that hold the samples for one prompt, and of those that hold the turns of one sample.
 SAMPLE_LISTS = frozenset(
     {"samples", "completions", "responses", "generations", "rollouts", "outputs", "trajectories", "attempts"}
@@ -174,13 +173,15 @@ def is_conversation(value: Any) -> bool:
 def holds_answer(value: Any) -> bool:
     """Return True for a conversation in which the policy speaks, or a list of such."""
     return all(
-        any(_role(message) in _POLICY for message in read_conversation(item) or ())
+        any(_role(message) == "assistant" for message in read_conversation(item) or ())
         for item in items_of(value)
     )
 
 
 def _role(message: Mapping[str, Any]) -> str:
-    return str(message.get("role") or message.get("from") or "").lower()
+    """Return the role of a logged message in rlpanel's spelling; empty if it names none."""
+    named = next((message[key] for key in _ROLE_KEYS if isinstance(message.get(key), str)), "")
+    return role_of(named)
 
 
 def as_number(value: Any) -> float | None:

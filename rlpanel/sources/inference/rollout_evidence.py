@@ -74,6 +74,8 @@ class RolloutEvidence(KnownFields):
             ):
                 return True
             return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
+        if self._is_choice() and self._is_reply(answer.guess.key):
+            return True  # the result of a batch of requests
         is_named = _NAMED_SAMPLES.search(self._name) is not None
         is_of_model = names_model(self._name)
         is_judged = "ground_truth" in self.taken and (

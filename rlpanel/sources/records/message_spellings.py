@@ -48,6 +48,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *_all("role", "assistant", "model", "Gemini"),
     *_all("role", "assistant", "ai AIMessage AIMessageChunk", "LangChain"),
     *_all("role", "assistant", "agent", "atropos, SWE-agent"),
+    *_all("role", "assistant", "llm", "logs of agents"),
     *_all("role", "tool", "tool", "OpenAI"),
     *_all("role", "tool", "function", "OpenAI, before tools"),
     *_all("role", "tool", "ToolMessage ToolMessageChunk FunctionMessage", "LangChain"),

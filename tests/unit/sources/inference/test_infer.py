@@ -155,6 +155,51 @@ ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
         [{"idx": i, "question": "q", "code": ["a", "b"], "score": [True, False]} for i in range(3)],
         {"prompt": "question", "response": "code", "reward": "score", "group": "idx"},
     ),
+    "the results of a batch of requests": (
+        [
+            {
+                "custom_id": f"{i}",
+                "response": {
+                    "status_code": 200,
+                    "body": {
+                        "choices": [
+                            {"message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
+                        ],
+                        "usage": {"completion_tokens": 1},
+                    },
+                },
+            }
+            for i in range(3)
+        ],
+        {
+            "response": "response.body.choices.0.message.content",
+            "finish_reason": "response.body.choices.0.finish_reason",
+        },
+    ),
+    "messages of LangGraph": (
+        [
+            {
+                "run_id": f"{i}",
+                "messages": [{"type": "human", "content": "q"}, {"type": "ai", "content": "a"}],
+                "score": i % 2,
+            }
+            for i in range(4)
+        ],
+        {"reward": "score"},
+    ),
+    "contents of Gemini": (
+        [
+            {
+                "contents": [
+                    {"role": "user", "parts": [{"text": "q"}]},
+                    {"role": "model", "parts": [{"text": "a"}]},
+                ],
+                "reward": i,
+            }
+            for i in (0, 1)
+        ],
+        {"messages": "contents"},
+    ),
     "a chat with a reward": (
         [{"conversation": CHAT, "outcome": i} for i in (0, 1)],
         {"messages": "conversation", "reward": "outcome"},
