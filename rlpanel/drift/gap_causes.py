@@ -21,6 +21,8 @@ from rlpanel.number_text import number
 NO_GAP, USUAL = 1e-4, 0.05
 #: Most of the first cause's share that a second one has, where the first is named.
 _SECOND = 0.5
+#: Fewest trained tokens of which a cause is named, and different logprobs that a side that scored them has.
+_FEWEST, _VALUES = 256, 8
 
 
 def verdict(tokens: GapTokens) -> Verdict:
@@ -54,6 +56,11 @@ def verdict(tokens: GapTokens) -> Verdict:
             advice="Exactly equal logprobs may be copied: see the lint of the run."
             if facts.size == 0
             else "There is nothing to do.",
+        )
+    if open_because := _too_little(trained):
+        gap = f"The mean gap is {_nats(facts.size)} per token."
+        return replace(
+            facts, sentence=f"{gap} Its cause is not checkable: {open_because[0]}.", advice=open_because[1]
         )
     return _decided(facts, sorted(fitting_causes(trained), key=lambda cause: -cause.share), trained)
 
@@ -93,6 +100,26 @@ def _decided(facts: Verdict, causes: list[Cause], tokens: GapTokens) -> Verdict:
         sentence=f"{gap} The data do not show one cause: {names} explain parts of it.",
         advice=f"Remove one of them and run again. {CAUSES[first.key].advice}",
     )
+
+
+def _too_little(tokens: GapTokens) -> tuple[str, str] | None:
+    """Return why no cause can be named of tokens, and what to do; None if one can."""
+    count = len(tokens.trainer)
+    if count < _FEWEST:
+        return (
+            f"{count:,} trained tokens with both logprobs were read, and {_FEWEST} are needed",
+            "Read the run again when it has more samples.",
+        )
+    for side, name, values in (
+        ("trainer", "logprobs", tokens.trainer),
+        ("engine", "rollout_logprobs", tokens.engine),
+    ):
+        if (distinct := len(np.unique(values))) < _VALUES:
+            return (
+                f"the {side}'s logprobs have {distinct} different values in {count:,} tokens",
+                f"Log {name} as the {side} computed them for each token.",
+            )
+    return None
 
 
 def _unchecked(tokens: GapTokens) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rlpanel.findings.rules import prompt_data  # noqa: F401  registers the sign
 from rlpanel.lint.lint_rule import Marks, lint_rule
 from rlpanel.metrics.engine.trainer_names import count
 from rlpanel.store.columns.splits import TRAIN
+from rlpanel.store.snapshot.step_metric_cache import NO_TEXT
 
 _PART = "groups and prompts"
 #: Surprisal in nats of a response that does not occur twice by chance: below 2⁻³⁰ per pair.
@@ -34,6 +35,12 @@ def _logged(rows: RowBatch) -> np.ndarray:
     return np.zeros(len(rows), bool) if codes is None or split != TRAIN else codes[rows.rows] >= 0
 
 
+def _prompts(rows: RowBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hash of each row's prompt, and a mask of those that log one."""
+    hashes = rows.view.snapshot.prompts(rows.rows)
+    return hashes, hashes != NO_TEXT
+
+
 def usual_size(rows: RowBatch, logged: Mapping[str, Any]) -> int | None:
     """Return the size of a group: as ``run.json`` names it, else that of most groups; None without one."""
     for key in ("num_generations", "group_size", "n_samples_per_prompt", "n"):
@@ -53,7 +60,7 @@ def one_prompt(rows: RowBatch) -> Marks:
 
     Not of agents, nor of episodes with several samples, whose prompts differ by turn.
     """
-    values = np.where(_logged(rows), SIGNALS["mixed_prompts"].values(rows), np.nan)
+    values = np.where(_logged(rows) & _prompts(rows)[1], SIGNALS["mixed_prompts"].values(rows), np.nan)
     return Marks(
         values, dict.fromkeys(np.flatnonzero(values == 1)[:10].tolist(), "several prompts in its group")
     )
@@ -65,8 +72,8 @@ def one_group(rows: RowBatch) -> Marks:
 
     Whole groups of one prompt are a prompt that was drawn twice.
     """
-    logged, hashes = _logged(rows), rows.view.snapshot.prompts(rows.rows)
-    known = logged & (hashes != 0)
+    hashes, has_prompt = _prompts(rows)
+    known = _logged(rows) & has_prompt
     values = np.full(len(rows), np.nan)
     if not known.any() or rows.view.snapshot.has_episodes:
         return Marks(values)
@@ -97,6 +104,7 @@ def one_group(rows: RowBatch) -> Marks:
     "prompt",
     otherwise="group and prompt, and groups of one size",
     scope="steps",
+    beside=True,
 )
 def one_step(rows: RowBatch) -> Marks:
     """A group is smaller than usual, and the rest of it, with its prompt, is in the step beside it.
@@ -107,9 +115,10 @@ def one_step(rows: RowBatch) -> Marks:
     values = np.full(len(rows), np.nan)
     if size is None or size < 2 or rows.view.snapshot.has_episodes:
         return Marks(values)
-    sizes, hashes = _sizes(rows), rows.view.snapshot.prompts(rows.rows)
-    values[logged] = 0
-    partial = logged & (sizes < size) & (hashes != 0)
+    hashes, has_prompt = _prompts(rows)
+    sizes, known = _sizes(rows), logged & has_prompt
+    values[known] = 0
+    partial = known & (sizes < size)
     codes = rows.view.snapshot.group_codes
     if not partial.any() or codes is None:
         return Marks(values)
@@ -191,7 +200,7 @@ def completion_once(rows: RowBatch) -> Marks:
     """
     hashes = rows.metadata("response_hash")
     surprisal, chars = rows.logged("surprisal_sum"), rows.logged("response_chars")
-    rare = np.where(np.isfinite(surprisal), surprisal > _RARE, chars >= _LONG) & (hashes != 0)
+    rare = np.where(np.isfinite(surprisal), surprisal > _RARE, chars >= _LONG) & (hashes != NO_TEXT)
     if not rows.view.grouped or rows.view.snapshot.has_episodes:
         return Marks(np.full(len(rows), np.nan))
     order = np.lexsort((hashes, rows.group))

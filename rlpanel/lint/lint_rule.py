@@ -64,6 +64,8 @@ class LintRule:
         works or logs, so that a fault cannot be told from it.
     variants : callable or None
         Returns the variants that the run's algorithm allows, of the facts in ``run.json``; empty for all.
+    beside : bool
+        Whether a rule of steps looks at the steps beside each one.
     """
 
     name: str
@@ -76,6 +78,7 @@ class LintRule:
     check: Callable[[Any], Marks | Mapping[str, Marks]]
     most: float = 1.0
     variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None
+    beside: bool = False
 
     def is_checkable(self, fields: Collection[str]) -> bool:
         """Return False if none of the samples has a field that the rule needs."""
@@ -97,6 +100,7 @@ def lint_rule(
     scope: Scope = "samples",
     most: float = 1.0,
     variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None,
+    beside: bool = False,
 ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
     """Register the decorated function as a rule under its own name; its docstring is the formula.
 
@@ -112,7 +116,7 @@ def lint_rule(
             raise ValueError(f"lint rule {name!r} is declared twice")
         formula = " ".join((inspect.getdoc(check) or "").replace("``", "").split())
         LINT_RULES[name] = LintRule(
-            name, title, formula, part, scope, needs, otherwise, check, most, variants
+            name, title, formula, part, scope, needs, otherwise, check, most, variants, beside
         )
         return check
 

@@ -1,7 +1,7 @@
 """Lints a run step by step: each line is read once, and what was found is kept while the run grows.
 
 Rules of samples read new rows only. Rules of steps need whole groups: they mark the complete steps from their
-columns again if rows were added, without reading a line.
+columns, without reading a line, and again only those to which rows were added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rlpanel.findings.engine.signal import StepBlocks
 from rlpanel.lint import (
     advantage_rules,
     group_rules,
@@ -36,11 +35,11 @@ from rlpanel.lint.lint_rows import (
     begin_process,
     lint_in_process,
     lint_rows,
-    tallies_of,
 )
 from rlpanel.lint.lint_rule import LINT_RULES, PARTS, LintRule
 from rlpanel.lint.lint_samples import LintFacts
 from rlpanel.lint.run_tokenizer import TRIED, RunTokenizer
+from rlpanel.lint.step_tallies import StepTallies
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
@@ -57,6 +56,8 @@ RULE_MODULES = (
 )
 #: Samples that are read, and checked, at a time.
 BATCH = 256
+#: Samples that are read of the first steps, before only those of some steps are.
+FIRST = 256
 #: Samples of a run that processes are started for.
 MIN_PARALLEL = 10_000
 
@@ -120,6 +121,9 @@ class Linter:
         Names of the rules to check; all by default.
     most : int, optional
         Largest number of samples of a step that are read; all by default.
+    spread : int
+        With ``most``, samples of the run of which those of one step are read, after the first `FIRST` samples
+        that were read; 0 reads samples of each step.
     pad_token : str
     jobs : int
         Processes that read a large run of plain JSON lines; 0 or 1 reads in this process. A script that asks
@@ -134,18 +138,23 @@ class Linter:
         rules: Sequence[str] | None = None,
         *,
         most: int | None = None,
+        spread: int = 0,
         pad_token: str = "",
         jobs: int = 0,
         least_parallel: int = MIN_PARALLEL,
     ) -> None:
-        self._index, self._most, self._pad = index, most, pad_token
+        self._index, self._most, self._spread, self._pad = index, most, spread, pad_token
         self._jobs, self._least_parallel = jobs, least_parallel
         self.rules = [LINT_RULES[name] for name in rules] if rules is not None else list(LINT_RULES.values())
         self._lock = threading.Lock()
         self._steps: dict[int, _StepState] = {}
+        #: Sum of what was found in all steps.
+        self._found = Found()
+        #: Steps with rows that were not looked at, as of the version of the snapshot.
+        self._stale: set[int] = set()
+        self._looked = -1
         self._truths: dict[int, dict[int, str]] = {}
-        self._of_steps: Tallies = {}
-        self._checked_steps: tuple[Any, ...] = ()
+        self._of_steps = StepTallies([rule for rule in self.rules if rule.scope == "steps"])
         self._tokenizer: tuple[Mapping[str, Any], RunTokenizer] | None = None
 
     def update(self, view: RunView, now: float) -> Iterator[LintProgress]:
@@ -173,16 +182,22 @@ class Linter:
         parts = self._parts(snapshot, works, facts, tokenizer.path, rules)
         for step, before, new in wanted:
             state = _StepState(before.rows + len(new), int(new[-1]), deepcopy(before.found))
+            added = Found()
             for found in next(parts):
-                state.found.add(found)
+                added.add(found)
                 read += found.read + found.unread
                 yield LintProgress(read, total, snapshot.samples, 0, tokenizer.problem)
+            state.found.add(added)
             with self._lock:
                 # Another page may have read the step meanwhile; its result is the same.
                 if self._steps.get(step, before) is before:
                     self._steps[step] = state
+                    self._found.add(added)
+                    if self._looked == snapshot.version:
+                        self._stale.discard(step)
         with self._lock:
-            self._check_steps(view, now)
+            if (newest := newest_complete_step(snapshot, now)) is not None:
+                self._of_steps.update(view, newest)
             result = self._result(snapshot, tokenizer.problem)
         yield result
 
@@ -242,61 +257,59 @@ class Linter:
 
     def _new_rows(self, snapshot: Snapshot) -> list[tuple[int, _StepState, np.ndarray]]:
         """Return the steps with new rows, the state before, and these rows; forget what was replaced."""
+        table = snapshot.steps
+        self._stale.update(table.values[table.changed_since(self._looked)].tolist())
+        self._looked = max(self._looked, snapshot.version)
+        if gone := self._steps.keys() - set(table.values.tolist()):
+            self._forget(gone)
+        chosen = self._chosen_steps(table.values, table.samples)
+        steps = [step for step in chosen if step in self._stale or step not in self._steps]
         wanted = []
-        steps = snapshot.steps.values.tolist()
-        for gone in self._steps.keys() - set(steps):
-            del self._steps[gone]
-        rows = snapshot.alive_rows
-        step = snapshot.metadata("step")[rows]
-        order = np.argsort(step, kind="stable")
-        bounds = np.searchsorted(step[order], steps)
-        for number, part in zip(steps, np.split(rows[order], bounds[1:]), strict=True):
+        for number, part in zip(steps, _rows_by_step(snapshot, steps), strict=True):
             state = self._steps.get(number)
             if state is not None and int(np.searchsorted(part, state.last, side="right")) != state.rows:
+                self._forget({number})
                 state = None
-                del self._steps[number]
-                self._truths.pop(number, None)
             known = state.rows if state is not None else 0
             if len(part) > known:
                 wanted.append((number, state or _StepState(), part[known:]))
+            else:
+                self._stale.discard(number)
         return wanted
 
-    def _check_steps(self, view: RunView, now: float) -> None:
-        """Mark the complete steps by their columns, unless nothing was added."""
-        snapshot = view.snapshot
-        newest = newest_complete_step(snapshot, now)
-        version = (snapshot.version, newest)
-        rules = [rule for rule in self.rules if rule.scope == "steps"]
-        if version == self._checked_steps or newest is None:
-            return
-        self._checked_steps, self._of_steps = version, {}
-        steps = snapshot.steps.values
-        for rows in StepBlocks(view, snapshot.alive_rows, steps[steps <= newest], is_complete=True).batches:
-            if not len(rows):
-                continue
-            of_row = rows.metadata("step")
-            for rule in rules:
-                known = self._of_steps.setdefault(rule.name, {})
-                for variant, tally in tallies_of(rule, rows, rows.rows, of_row).items():
-                    known.setdefault(variant, Tally()).add(tally)
+    def _chosen_steps(self, steps: np.ndarray, sizes: np.ndarray) -> list[int]:
+        """Return the steps of which samples are read. A step that is chosen stays so when the run grows."""
+        if self._most is None or not self._spread:
+            return steps.tolist()  # type: ignore[no-any-return]
+        chosen, read, since = [], 0, 0
+        for step, size in zip(steps.tolist(), sizes.tolist(), strict=True):
+            since += size
+            if read < FIRST or since >= self._spread:
+                chosen.append(step)
+                read, since = read + min(size, self._most), 0
+        return chosen
+
+    def _forget(self, steps: Iterable[int]) -> None:
+        """Forget what was found in steps whose rows were replaced."""
+        for step in steps:
+            self._steps.pop(step, None)
+            self._truths.pop(step, None)
+            self._stale.discard(step)
+        self._found = Found()
+        for state in self._steps.values():
+            self._found.add(state.found)
 
     def _result(self, snapshot: Snapshot, problem: str) -> LintProgress:
-        tallies: Tallies = {name: dict(found) for name, found in self._of_steps.items()}
-        fields: Counter[str] = Counter()
-        read = unread = 0
-        for state in self._steps.values():
-            read, unread = read + state.found.read, unread + state.found.unread
-            fields.update(state.found.fields)
-            for name, found in state.found.tallies.items():
-                for variant, tally in found.items():
-                    tallies.setdefault(name, {}).setdefault(variant, Tally()).add(tally)
+        found = self._found
+        tallies: Tallies = {**self._of_steps.totals(), **found.tallies}
         results = [
-            self._judged(rule, tallies.get(rule.name, {}), read, fields, snapshot) for rule in self.rules
+            self._judged(rule, tallies.get(rule.name, {}), found.read, found.fields, snapshot)
+            for rule in self.rules
         ]
         if problem:
             results = [_with_tokenizer(result, problem) for result in results]
         results.sort(key=lambda each: (STATES.index(each.state), PARTS.index(each.rule.part)))
-        return LintProgress(read, read, snapshot.samples, unread, problem, tuple(results))
+        return LintProgress(found.read, found.read, snapshot.samples, found.unread, problem, tuple(results))
 
     def _judged(
         self,
@@ -352,12 +365,25 @@ def _batches(snapshot: Snapshot, rows: np.ndarray) -> tuple[np.ndarray, list[int
     return rows, bounds
 
 
-def linter_of(index: RunIndex, split: str, most: int | None = None) -> Linter:
+def _rows_by_step(snapshot: Snapshot, steps: Sequence[int]) -> list[np.ndarray]:
+    """Return the rows that count of each of some steps, ascending; steps are ascending."""
+    if not steps:
+        return []
+    rows = snapshot.alive_rows
+    of_row = snapshot.metadata("step")[rows]
+    inside = np.flatnonzero((of_row >= steps[0]) & (of_row <= steps[-1]))
+    rows, of_row = rows[inside], of_row[inside]
+    order = np.argsort(of_row, kind="stable")
+    starts, ends = (np.searchsorted(of_row[order], steps, side) for side in ("left", "right"))
+    return [rows[order[start:end]] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def linter_of(index: RunIndex, split: str, most: int | None = None, spread: int = 0) -> Linter:
     """Return the linter of a run's split, which keeps what it found as long as the run is open."""
     with _GUARD:
         known = _LINTERS.setdefault(index, {})
-        return known.setdefault((split, most), Linter(index, most=most))
+        return known.setdefault((split, most, spread), Linter(index, most=most, spread=spread))
 
 
 _GUARD = threading.Lock()
-_LINTERS: WeakKeyDictionary[RunIndex, dict[tuple[str, int | None], Linter]] = WeakKeyDictionary()
+_LINTERS: WeakKeyDictionary[RunIndex, dict[tuple[str, int | None, int], Linter]] = WeakKeyDictionary()

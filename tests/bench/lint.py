@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import time
 from pathlib import Path
 
@@ -17,17 +18,19 @@ import numpy as np
 
 from rlpanel import open_run
 from rlpanel.lint.linter import Linter
+from rlpanel.panels.lint.lint_page import PER_STEP as PER_PAGE
+from rlpanel.panels.lint.lint_page import SPREAD
 from tests.bench.harness import Figures, Task, run
 
 #: Tokens of a sample, and samples of a step.
 TOKENS, PER_STEP = 1000, 512
-#: Samples of a step that the page reads.
-SHOWN = 8
+#: Samples of a step of the runs that grow while the page is open.
+LIVE = (512, 64, 16)
 #: Processes of ``rlpanel lint`` by default.
 JOBS = 2
 
 
-def write_tokens(folder: Path, samples: int) -> None:
+def write_tokens(folder: Path, samples: int, per_step: int = PER_STEP) -> None:
     """Write groups of eight samples whose numbers follow GRPO."""
     folder.mkdir(parents=True, exist_ok=True)
     rng, words = np.random.default_rng(0), np.array([f" tok{number}" for number in range(5000)])
@@ -38,7 +41,7 @@ def write_tokens(folder: Path, samples: int) -> None:
             logprobs = -rng.exponential(0.5, TOKENS)
             engine = np.minimum(logprobs + rng.normal(0, 0.01, TOKENS), 0.0)
             line = {
-                "step": number // PER_STEP,
+                "step": number // per_step,
                 "prompt": f"question {number // 8}",
                 "response": "".join(tokens),
                 "response_tokens": tokens,
@@ -54,29 +57,67 @@ def write_tokens(folder: Path, samples: int) -> None:
 
 
 def prepare(task: Task) -> None:
-    """Write the run."""
+    """Write the runs."""
     write_tokens(task.data / "run", task.pick(1024, 10_240, 100_000))
+    for per_step in LIVE:
+        write_tokens(task.data / f"live_{per_step}", task.pick(8192, 8192, 16_384), per_step)
 
 
 def measure(task: Task) -> Figures:
-    """Index the run, then lint all of it, and as the page does."""
+    """Index the run and lint all of it; then lint runs that grow as the page does."""
     os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
     began = cpu_seconds()
     with open_run(task.data / "run", follow=False, jobs=0) as opened:
         figures = {"index in one process, CPU s": cpu_seconds() - began}
-        for name, most, jobs in (
-            ("lint", None, JOBS),
-            (f"lint of {SHOWN} samples a step, as on the page", SHOWN, 0),
-        ):
-            wall, cpu = time.perf_counter(), cpu_seconds()
-            *_, last = Linter(opened.index, most=most, jobs=jobs).update(opened.view, 1e11)
-            figures[f"{name}, s"] = time.perf_counter() - wall
-            figures[f"{name}, CPU s"] = cpu_seconds() - cpu
-            assert not last.failed
+        wall, cpu = time.perf_counter(), cpu_seconds()
+        *_, last = Linter(opened.index, jobs=JOBS).update(opened.view, 1e11)
+        figures["lint, s"] = time.perf_counter() - wall
+        figures["lint, CPU s"] = cpu_seconds() - cpu
+        assert not last.failed
         figures["samples"] = float(last.samples)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     figures["peak of a process of lint, MB"] = usage.ru_maxrss / 1024
+    for per_step in LIVE:
+        figures |= grown(task.data / f"live_{per_step}", task.folder / f"grows_{per_step}", per_step)
     return figures
+
+
+def grown(source: Path, folder: Path, per_step: int) -> Figures:
+    """Let a run grow by `SPREAD` samples at a time, and lint it as its page does.
+
+    The first half of the run is there when the page is opened.
+    """
+    lines = (source / "rollout_data_rank_0.jsonl").read_bytes().splitlines(keepends=True)
+    half = len(lines) // 2
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    file = folder / "rollout_data_rank_0.jsonl"
+    file.write_bytes(b"".join(lines[:half]))
+    reading = linting = 0.0
+    with open_run(folder, follow=False, jobs=0) as opened:
+        linter = Linter(opened.index, most=PER_PAGE, spread=SPREAD)
+        began = cpu_seconds()
+        *_, last = linter.update(opened.view, 1e11)
+        first = cpu_seconds() - began
+        for start in range(half, len(lines), SPREAD):
+            part = lines[start : start + SPREAD]
+            with file.open("ab") as growing:
+                growing.writelines(part)
+            began = cpu_seconds()
+            while opened.snapshot.samples < start + len(part):
+                opened.index.read()
+            reading += cpu_seconds() - began
+            began = cpu_seconds()
+            *_, last = linter.update(opened.view, 1e11)
+            linting += cpu_seconds() - began
+        assert last.samples == len(lines)
+        assert not last.failed
+    name = f"page, steps of {per_step} samples"
+    return {
+        f"{name}: opened, CPU s": first,
+        f"{name}: samples read": float(last.read),
+        f"{name}: live, % of reading": 100 * linting / reading,
+    }
 
 
 def cpu_seconds() -> float:

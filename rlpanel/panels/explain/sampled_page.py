@@ -21,8 +21,8 @@ from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Seconds between two readings of a run that grows.
-EVERY = 10.0
+#: Seconds between two readings of a run that grows, and until few new samples are read as well.
+EVERY, PATIENCE = 10.0, 60.0
 
 Found = TypeVar("Found")
 
@@ -43,18 +43,29 @@ class SampledPage(Viewer, Generic[Found]):
         Label of the button that reads all.
     per_step : int
         Most samples of each step that are read without being asked.
+    least : int
+        New samples that a reading waits for, up to `PATIENCE` seconds: each one has fixed costs.
     """
 
     active = param.Boolean(default=False, doc="Whether the page is open; nothing is read before.")
 
     def __init__(
-        self, context: Context, view: Component, *, kind: str, read_all: str, per_step: int, **params: Any
+        self,
+        context: Context,
+        view: Component,
+        *,
+        kind: str,
+        read_all: str,
+        per_step: int,
+        least: int = 0,
+        **params: Any,
     ) -> None:
         super().__init__(**params)
         self.context, self.per_step = context, per_step
         self.most: int | None = per_step
         self._key: tuple[object, ...] = ()
         self._begun, self._reads = 0.0, False
+        self._least, self._samples = least, 0
         self._work: BackgroundTask[Found] = BackgroundTask(self.show_found, context.threads.views)
         self.note = Html(
             stylesheets=[theme.CSS, "p { margin: 0; }"], margin=(2, 8), css_classes=[f"rl-{kind}-note"]
@@ -118,7 +129,7 @@ class SampledPage(Viewer, Generic[Found]):
         run = (context.index, snapshot.split, self.most)
         key = (*run, snapshot.version)
         is_other = self._key[:3] != run
-        if key == self._key or (not is_other and (self._reads or time.monotonic() - self._begun < EVERY)):
+        if key == self._key or (not is_other and not self._is_due(snapshot.samples)):
             return
         if context.index is None or not snapshot.samples:
             self.note.html = note_html(tr("This run has no samples yet."))
@@ -127,7 +138,13 @@ class SampledPage(Viewer, Generic[Found]):
         if is_other:
             self.clear()
         self._key, self._begun, self._reads = key, time.monotonic(), True
+        self._samples = snapshot.samples
         self._work.start(self.read(context.index, context.view))
+
+    def _is_due(self, samples: int) -> bool:
+        """Return True if a run that has grown is read on now."""
+        waited, is_enough = time.monotonic() - self._begun, samples - self._samples >= self._least
+        return not self._reads and waited >= (EVERY if is_enough else PATIENCE)
 
     def _end(self) -> None:
         self._work.stop()

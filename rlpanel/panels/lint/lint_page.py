@@ -24,8 +24,9 @@ from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Samples of each step that the page reads by itself: less than 5 % of the time in which a step is indexed.
-PER_STEP = 8
+#: Samples of a step that the page reads by itself, and samples of the run of which it reads those of one
+#: step: less than 5 % of the time in which they are indexed.
+PER_STEP, SPREAD = 8, 2048
 #: Seconds between two results of a reading that goes on.
 PULSE = 0.3
 #: Tab of the sample that shows what a part's rules are about.
@@ -106,11 +107,13 @@ class LintPage(SampledPage[LintProgress]):
     def __init__(self, context: Context, **params: Any) -> None:
         self.rules = LintRules(self._pick)
         everything = tr("Read all samples")
-        super().__init__(context, self.rules, kind="lint", read_all=everything, per_step=PER_STEP, **params)
+        super().__init__(
+            context, self.rules, kind="lint", read_all=everything, per_step=PER_STEP, least=SPREAD, **params
+        )
 
     def read(self, index: RunIndex, view: RunView) -> Iterator[LintProgress]:
         """Check the samples that the linter has not read yet."""
-        linter = linter_of(index, view.snapshot.split, self.most)
+        linter = linter_of(index, view.snapshot.split, self.most, SPREAD if self.most else 0)
         return _slowly(linter.update(view, time.time()))
 
     def clear(self) -> None:
@@ -161,8 +164,8 @@ def _summary(found: LintProgress) -> str:
     )
     if found.read < found.samples:
         text += " " + tr(
-            "The lines of {read:,} samples were read, up to {most} of each step; rules on groups and "
-            "advantages check all.",
+            "The lines of {read:,} samples were read, up to {most} of a step; rules on groups and advantages "
+            "check all.",
             read=found.read,
             most=PER_STEP,
         )

@@ -116,10 +116,10 @@ GROUPED = 0.5
 
 #: Start of the names of inputs that tell whether a sample has a status.
 _STATUS = "status_"
-#: Hash of a text that was not logged.
 #: Most characters of an error, which may quote a value of the log.
 _MAX_REASON = 200
-_NO_TEXT = np.uint64(line_hash(b""))
+#: Hash of a text that was not logged.
+NO_TEXT = np.uint64(line_hash(b""))
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     Keys are comparable within a step only. An id equals a hash with a probability of 2⁻⁶³.
     """
     hashes = snapshot.prompts(rows)
-    keys = np.where(hashes == _NO_TEXT, NO_GROUP, (hashes >> np.uint64(1)).astype(np.int64))
+    keys = np.where(hashes == NO_TEXT, NO_GROUP, (hashes >> np.uint64(1)).astype(np.int64))
     codes = snapshot.group_codes
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)
 

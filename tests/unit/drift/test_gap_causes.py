@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,22 @@ def test_equal_logprobs_have_no_gap(tmp_path: Path) -> None:
     found = judged(tmp_path, bigrams.rounding(0.0))
     assert (found.cause, found.causes) == ("", ())
     assert "agree" in found.sentence
+
+
+def test_few_tokens_name_no_cause(tmp_path: Path) -> None:
+    tokens = tokens_of(bigrams.write(tmp_path / "run", bigrams.nucleus))
+    assert verdict(tokens).cause == "support"
+    found = verdict(tokens.only(np.arange(len(tokens.trainer)) < 100))
+    assert (found.cause, found.causes) == ("", ())
+    assert "trained tokens with both logprobs were read, and 256 are needed" in found.sentence
+
+
+def test_engine_with_one_logprob_for_all_tokens_has_no_cause(tmp_path: Path) -> None:
+    tokens = tokens_of(bigrams.write(tmp_path / "run", bigrams.nucleus))
+    found = verdict(replace(tokens, engine=np.full(len(tokens.engine), -0.5)))
+    assert (found.cause, found.causes) == ("", ())
+    assert "the engine's logprobs have 1 different values" in found.sentence
+    assert "rollout_logprobs" in found.advice
 
 
 def test_missing_arrays_are_named(tmp_path: Path) -> None:

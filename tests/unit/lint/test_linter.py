@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.lint.lint_rule import LintRule
 from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
+from rlpanel.lint.step_tallies import StepTallies
 from tests.unit.lint.linted_runs import (
     LATER,
     Lines,
@@ -51,6 +54,81 @@ def test_growing_run_is_read_once(tmp_path: Path) -> None:
     assert [result.as_dict() for result in grown[-1].results] == [r.as_dict() for r in whole.results]
     found = by_name(grown[-1])["logprob_negative"]
     assert (found.failed, found.first, found.samples) == (6, 2, len(lines))
+
+
+def grow(run: Run, folder: Path, lines: Lines, total: int) -> None:
+    """Append lines and read them."""
+    with (folder / "rollout_data_rank_0.jsonl").open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    while run.snapshot.samples < total:
+        run.index.read()
+
+
+def divided(lines: Lines) -> Lines:
+    """Log half of a group in the next step, for each second step."""
+    for step in {line["step"] for line in lines}:
+        group = next(line["group_id"] for line in lines if line["step"] == step)
+        for line in [line for line in lines if line["group_id"] == group][4:]:
+            line["step"] += step % 2
+    return lines
+
+
+@pytest.mark.parametrize("block_rows", [1, 150, 4096])
+def test_rules_of_steps_find_the_same_in_a_run_that_grows(block_rows: int, tmp_path: Path) -> None:
+    lines = divided(recorded("grpo_couplets", range(1, 9)))
+    rules = [rule for rule in LINT_RULES.values() if rule.scope == "steps"]
+    write(tmp_path, lines[:100])
+    with open_run(tmp_path, follow=False) as run:
+        grown, whole = (StepTallies(rules, block_rows) for _ in range(2))
+        for start in range(100, len(lines), 64):
+            grow(run, tmp_path, lines[start : start + 64], min(start + 64, len(lines)))
+            grown.update(run.view, int(run.snapshot.steps.values[-1]))
+        whole.update(run.view, int(run.snapshot.steps.values[-1]))
+    assert grown.totals() == whole.totals()
+    assert whole.totals()["one_step"][""].failed == 4 * 8
+
+
+def test_changed_run_json_marks_all_steps_again(tmp_path: Path) -> None:
+    lines = recorded("grpo_couplets", range(1, 4))
+    write(tmp_path, lines, {"num_generations": 8})
+    with open_run(tmp_path, follow=False) as run:
+        linter = Linter(run.index, ["one_size"])
+        *_, before = linter.update(run.view, LATER)
+        write(tmp_path, lines, {"num_generations": 4})
+        run.index.rescan()
+        while run.snapshot.constants.logged["num_generations"] == 8:
+            run.index.read()
+        *_, after = linter.update(run.view, LATER)
+    assert (before.results[0].failed, after.results[0].failed) == (0, len(lines))
+
+
+@pytest.mark.parametrize("per_step", [16, 64])
+def test_page_reads_one_step_of_many_samples(per_step: int, tmp_path: Path) -> None:
+    """The steps that are read are the same in a run that grows as in one that was complete at once."""
+    lines = [
+        {
+            "step": at // per_step,
+            "prompt": f"{at}?",
+            "response": "a b",
+            "logprobs": [-0.5, 0.5 * (at % 9 == 0)],
+        }
+        for at in range(6400)
+    ]
+    write(tmp_path, lines[:1000])
+    with open_run(tmp_path, follow=False) as run:
+        grown, whole = (Linter(run.index, ["logprob_negative"], most=8, spread=1024) for _ in range(2))
+        list(grown.update(run.view, LATER))
+        for start in range(1000, len(lines), 900):
+            grow(run, tmp_path, lines[start : start + 900], min(start + 900, len(lines)))
+            *_, last = grown.update(run.view, LATER)
+        *_, once = whole.update(run.view, LATER)
+    early = 256 // 8 * per_step
+    assert once.read == 256 + 8 * ((len(lines) - early) // 1024)
+    assert once.samples == len(lines)
+    assert last.read == once.read
+    # Of a step that was still written, other samples were read.
+    assert [(r.state, r.checked) for r in last.results] == [(r.state, r.checked) for r in once.results]
+    assert once.failed
 
 
 @pytest.mark.slow
@@ -166,6 +244,28 @@ def test_tokenizer_decodes_ids_without_tokens(tmp_path: Path, monkeypatch: pytes
     assert result.state == "failed"
     assert {example.line % 7 for example in result.examples} == {1}
     assert by_name(last)["prompt_ids_are_text"].checked > 0
+
+
+def test_prompt_ids_of_another_prompt_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = recorded("grpo_calculator", range(1, 4))
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(tokenizer_of(lines, tmp_path)))
+    for line in lines:
+        # The ids of a text that the tokenizer knows, as the prompt.
+        line["prompt"], line["prompt_token_ids"] = (
+            "".join(line["response_tokens"]),
+            line["response_token_ids"],
+        )
+        del line["messages"], line["prompt_messages"]
+    faulty = set()
+    for number, (line, other) in list(enumerate(pairwise(lines), start=1))[70::2]:
+        line["prompt_token_ids"] = other["response_token_ids"]
+        if "".join(other["response_tokens"]) != line["prompt"]:
+            faulty.add(number)
+    result = by_name(linted(write(tmp_path / "run", lines), ["prompt_ids_are_text"]))["prompt_ids_are_text"]
+    assert result.state == "failed"
+    assert result.checked > 50
+    assert {example.line for example in result.examples} <= faulty
+    assert result.failed == len(faulty) > 5
 
 
 def test_tokenizer_that_is_not_installed_is_named(tmp_path: Path) -> None:

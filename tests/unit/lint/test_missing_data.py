@@ -10,6 +10,7 @@ import pytest
 
 from rlpanel.lint.linter import LINT_RULES
 from tests.unit.lint.linted_runs import Lines, by_name, linted, recorded, tokenizer_of, with_engine, write
+from tests.unit.lint.test_injected_faults import ELSEWHERE, FAULTS
 
 #: Keys of the recorded run by the field that rules name.
 KEYS = {
@@ -237,3 +238,40 @@ def test_two_episodes_in_one_file_are_not_joined(tmp_path: Path) -> None:
     result = by_name(linted(write(tmp_path, lines)))["turn_is_prefix"]
     assert (result.state, result.failed) == ("failed", 1)
     assert result.examples[0].line in (4, 6)
+
+
+#: Keys of the recorded runs that give a field, themselves or because it is taken from them.
+SOURCES = {
+    "advantage": ("advantage",),
+    "advantages": ("advantages",),
+    "episode": ("episode",),
+    "finish_reason": ("finish_reason",),
+    "ground_truth": ("ground_truth",),
+    "group": ("group", "group_id"),
+    "messages": ("messages", "prompt_messages"),
+    "policy_version": ("policy_version",),
+    "prompt": ("prompt", "messages", "prompt_messages"),
+    "prompt_token_ids": ("prompt_token_ids",),
+    "response": ("response", "response_tokens", "messages", "prompt_messages"),
+    "reward": ("reward", "rewards"),
+    "truncated": ("truncated",),
+}
+NEEDS = [
+    (rule.name, need)
+    for rule in LINT_RULES.values()
+    for need in rule.needs
+    if rule.name in FAULTS and rule.name not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize(("rule", "need"), NEEDS)
+def test_rule_without_a_field_that_it_needs_is_not_checkable(rule: str, need: str, tmp_path: Path) -> None:
+    base, _ = FAULTS[rule]
+    lines = base()
+    for line in lines:
+        for field in need.split("|"):
+            for key in SOURCES.get(field, (field,)):
+                line.pop(key, None)
+    result = by_name(linted(write(tmp_path, lines), [rule]))[rule]
+    assert (result.state, result.checked) == ("not checkable", 0)
+    assert any(field in result.log for field in need.split("|")), result.log
