@@ -3,7 +3,8 @@
 The rules look at the steps so far, so what they find at one step they may not find at the next. A raised
 finding is therefore held for some steps, and reported as ended only after that: longer if no rule says that
 its change has ended. Alerts wait until a finding is confirmed: a few steps later it is still found. One that
-is found again after its end is an info until then; after that it says that it is raised again.
+is found again after its end is an info until then; after that it says that it is raised again. If it is about
+steps of before its end, it takes as long to come back as it took to end.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class RaisedFindings:
             if key in current:
                 continue
             listed = next((other for other in found if other.key == key), None)
-            hold = HOLD << min(each.returns + each.confirmed, _MAX_RETURNS)
+            hold = _hold(each)
             if each.confirmed and listed is None:
                 hold = max(hold, UNLISTED)
             is_over = each.ended is None and (settled or after[each.last] >= hold)
@@ -258,7 +259,7 @@ def _found(known: RaisedFinding | None, finding: Finding, now: int) -> RaisedFin
 
 def _confirmed(raised: RaisedFinding, after: Mapping[int, int], *, settled: bool) -> RaisedFinding:
     """Note whether a finding that was found just now has lasted long enough."""
-    lasts = settled or after[raised.first] >= PATIENCE
+    lasts = settled or after[raised.first] >= _patience(raised)
     alarms = raised.alarm is not None and (settled or after[raised.alarm] >= PATIENCE)
     return replace(
         raised,
@@ -266,6 +267,24 @@ def _confirmed(raised: RaisedFinding, after: Mapping[int, int], *, settled: bool
         alarm_confirmed=raised.alarm_confirmed or alarms,
         returns=raised.returns + (lasts and raised.is_back),
     )
+
+
+def _hold(raised: RaisedFinding) -> int:
+    """Return after how many steps without it a finding has ended."""
+    return HOLD << min(raised.returns + raised.confirmed, _MAX_RETURNS)
+
+
+def _patience(raised: RaisedFinding) -> int:
+    """Return after how many steps with it a finding is confirmed.
+
+    One that has ended and is found again for steps of before its end took `_hold` steps to end, and takes as
+    many to come back: often it is the other edge of the change that has ended, such as the return to normal.
+    """
+    before = raised.before
+    if before is None or before.ended is None or not raised.is_back:
+        return PATIENCE
+    onset = raised.finding.onset
+    return PATIENCE if onset is not None and onset > before.ended else _hold(before)
 
 
 def _again(finding: Finding, raised: RaisedFinding | None) -> Finding:

@@ -189,13 +189,13 @@ class ClassPrompts:
 def _rows(found: PromptResults, prompts: np.ndarray) -> pd.DataFrame:
     """Return the rows of the table."""
     costs, grid = found.costs, found.costs.grid
-    first, last = costs.first_and_last()
+    first, last = costs.first_and_last
     return pd.DataFrame(
         {
             "prompt": prompts,
             "class": costs.classes[prompts],
             "visits": grid.visits[prompts],
-            "samples": grid.by_prompt(grid.samples)[prompts].astype(int),
+            "samples": grid.samples_of_prompts[prompts],
             "first": first[prompts],
             "last": last[prompts],
             "tokens": costs.tokens[prompts],

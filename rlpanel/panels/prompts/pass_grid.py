@@ -73,7 +73,7 @@ class PassGrid:
         costs, index = found.costs, self._context.index
         if index is None:
             return
-        if not len(self._lanes) or not costs.grid.samples.any():
+        if not len(self._lanes) or not costs.grid.visits.any():
             self._picture = None
             self.figure.clear()
             return

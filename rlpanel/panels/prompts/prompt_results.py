@@ -80,6 +80,7 @@ def read_results(snapshot: Snapshot, builder: GridBuilder, least: int) -> Iterat
         import_plots()
         newest = progress.grid.newest
         costs = costs_of_prompts(snapshot, progress.grid, least)
+        _sum_up(costs)
         yield PromptResults(
             snapshot,
             costs,
@@ -87,6 +88,15 @@ def read_results(snapshot: Snapshot, builder: GridBuilder, least: int) -> Iterat
             categories_of(snapshot, newest),
             _below(snapshot, newest, least) if snapshot.has_number("ref_reward") else None,
         )
+
+
+def _sum_up(costs: PromptCosts) -> None:
+    """Compute the sums of prompts that the page shows, which their objects keep.
+
+    Over 20 million cells they take seconds, which the event loop would spend when it shows them.
+    """
+    grid = costs.grid
+    _ = grid.visits, grid.samples_of_prompts, grid.cost_of_prompts, costs.order, costs.first_and_last
 
 
 def _below(snapshot: Snapshot, newest: np.ndarray, least: int) -> np.ndarray:

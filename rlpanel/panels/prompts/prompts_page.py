@@ -43,6 +43,7 @@ class PromptsPage(Viewer):
         self._snapshot = context.snapshot
         self._builder = GridBuilder()
         self._stopped = False
+        self._has_newer = False  # the run has grown since the reading began
         self._work: BackgroundTask[RowsRead | PromptResults] = BackgroundTask(
             self._show, context.threads.pages
         )
@@ -78,11 +79,14 @@ class PromptsPage(Viewer):
             or new.constants != old.constants
             or not np.array_equal(new.steps.values, old.steps.values)
         ) and (is_other or not self._stopped):
-            self._draw()
+            # A run that grows faster than its prompts are read would otherwise never show any.
+            self._has_newer = self._work.is_running and not is_other
+            if not self._has_newer:
+                self._draw()
 
     def _draw(self, *_: Any) -> None:
         self._work.stop()
-        self._stop.visible = self._stopped = False
+        self._stop.visible = self._stopped = self._has_newer = False
         if not self.active or self.context.index is None:
             self.grid.stop()
             return
@@ -118,6 +122,8 @@ class PromptsPage(Viewer):
         self._stop.visible = False
         self._found = found
         self._redraw_all()
+        if self._has_newer:
+            self._draw()
 
     def _redraw_all(self, *_: Any) -> None:
         """Show the results in the current category, class and theme."""

@@ -61,6 +61,11 @@ class BackgroundTask(Generic[T]):
         self._job = 0
         self._loop: SessionLoop | None = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the newest job has not ended and was not stopped."""
+        return self._loop is not None and self in self._loop.busy
+
     def start(self, results: Iterator[T]) -> None:
         """Compute ``results`` on a thread and show each one as it arrives.
 

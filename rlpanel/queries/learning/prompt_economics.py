@@ -147,8 +147,8 @@ def prompt_costs(
     shown = page(chosen.tolist(), offset, limit)
     places = grid.newest[shown] if shown else np.empty(0, int)
     texts = questions_of(run, places, TextLimit(chars)) if text else [None] * len(shown)
-    first, last = costs.first_and_last()
-    samples, passed, unrewarded = grid.by_prompt(grid.samples), grid.by_prompt(grid.passed), grid.unrewarded
+    first, last = costs.first_and_last
+    samples, passed, unrewarded = grid.samples_of_prompts, grid.by_prompt(grid.passed), grid.unrewarded
     visits, gpu_hours = grid.visits, costs.gpu_hours
     rows = []
     for at, row, each in zip(shown, places.tolist(), texts, strict=True):

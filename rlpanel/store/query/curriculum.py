@@ -76,7 +76,7 @@ def checked_classes(names: Sequence[str]) -> tuple[str, ...]:
 
 def curriculum_effect(costs: PromptCosts, chosen: np.ndarray) -> CurriculumEffect:
     """Return what the visits of the chosen prompts cost so far."""
-    cost = costs.grid.by_prompt(costs.grid.cost)
+    cost = costs.grid.cost_of_prompts
     total = float(cost.sum())
     return CurriculumEffect(
         len(chosen),

@@ -23,6 +23,8 @@ MIN_MOVE, MAX_MOVE, ERRORS = 0.3, 0.75, 3.0
 DISPERSION_Z, DIFFERENCE_Z = 3.09, 3.29
 #: Most blocks of consecutive visits in which moves are sought.
 BLOCKS = 12
+#: Cells whose prompts are classified at once.
+_CELLS = 1 << 20
 #: Least standard deviation of the pass rate between visits, beyond chance, of a prompt that flickers.
 _SPREAD = 0.15
 
@@ -51,9 +53,28 @@ def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
     ----------
     Pearson 1900, X² of a homogeneous binomial; Wilson, Hilferty 1931, The Distribution of Chi-Square.
     """
-    visited = np.flatnonzero(grid.samples > 0)
-    owner, count = grid.prompt[visited], len(grid)
-    samples, passed = grid.samples[visited].astype(float), grid.passed[visited].astype(float)
+    found = []
+    edges = np.append(grid.firsts, len(grid.prompt))
+    first = 0
+    while first < len(grid):
+        last = max(int(np.searchsorted(edges, edges[first] + _CELLS, side="right")) - 1, first + 1)
+        part = slice(int(edges[first]), int(edges[last]))
+        found.append(
+            _classes(
+                grid.prompt[part] - first, grid.samples[part], grid.passed[part], last - first, least
+            )
+        )
+        first = last
+    return np.concatenate(found) if found else np.empty(0, np.int8)
+
+
+def _classes(
+    prompt: np.ndarray, samples: np.ndarray, passed: np.ndarray, count: int, least: int
+) -> np.ndarray:
+    """Return the classes of some prompts from their cells."""
+    visited = np.flatnonzero(samples > 0)
+    owner = prompt[visited]
+    samples, passed = samples[visited].astype(float), passed[visited].astype(float)
     visits = np.bincount(owner, minlength=count)
     order = np.arange(len(visited)) - np.repeat(
         np.cumsum(visits) - visits, visits

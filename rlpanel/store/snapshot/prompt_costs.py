@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rlpanel.store.columns.step_stats import MAX
 from rlpanel.store.snapshot.alignment import CLOCKS
 from rlpanel.store.snapshot.prompt_classes import CLASSES, prompt_classes
-from rlpanel.store.snapshot.prompt_grid import WASTE, PromptGrid
+from rlpanel.store.snapshot.prompt_grid import WASTE, PromptGrid, sums_at
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Scalars with the seconds of a step: TRL; verl; prime-rl, NeMo RL; tinker-cookbook.
@@ -99,20 +100,23 @@ class PromptCosts:
         """GPU-hours of each prompt, shape (P,): its seconds times the run's GPUs; NaN if not known."""
         return self.seconds * self.gpus / 3600
 
+    @cached_property
     def first_and_last(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the pass rates of each prompt's first and last visit, shape (P,) each; NaN without one."""
         grid = self.grid
         at = np.flatnonzero(grid.samples > 0)
-        rate = grid.passed[at] / grid.samples[at]
-        first, last = np.full(len(grid), np.nan), np.full(len(grid), np.nan)
-        last[grid.prompt[at]] = rate
-        first[grid.prompt[at[::-1]]] = rate[::-1]
-        return first, last
+        ends = np.cumsum(grid.visits)
+        rates, seen = [], grid.visits > 0
+        for visit in (ends[seen] - grid.visits[seen], ends[seen] - 1):
+            rate, cell = np.full(len(grid), np.nan), at[visit]
+            rate[seen] = grid.passed[cell] / grid.samples[cell]
+            rates.append(rate)
+        return rates[0], rates[1]
 
-    @property
+    @cached_property
     def order(self) -> np.ndarray:
         """Prompts by class, and within a class the most expensive first, shape (P,)."""
-        return np.lexsort([-self.grid.by_prompt(self.grid.cost), self.classes])
+        return np.lexsort([-self.grid.cost_of_prompts, self.classes])
 
     def of(self, names: tuple[str, ...] | list[str]) -> np.ndarray:
         """Return the prompts of some classes, in `order`."""
@@ -141,11 +145,11 @@ def costs_of_prompts(snapshot: Snapshot, grid: PromptGrid, least: int) -> Prompt
     an episode.
     """
     times = step_times(snapshot, grid.steps)
-    whole = np.bincount(grid.step, grid.cost, len(grid.steps))
+    whole = sums_at(grid.step, grid.cost, len(grid.steps))
     with np.errstate(all="ignore"):
         price = np.where(whole > 0, times.seconds / whole, np.nan)  # of a token, or of a row
     gpus = _gpus(snapshot)
-    tokens = grid.by_prompt(grid.cost) if grid.has_tokens else np.full(len(grid), np.nan)
+    tokens = grid.cost_of_prompts if grid.has_tokens else np.full(len(grid), np.nan)
     waste = []
     for kind, rows, cost in zip(WASTE, grid.wasted_rows, grid.wasted_cost, strict=True):
         spent, amount = known_sum(cost * price), known_sum(cost)
@@ -160,7 +164,7 @@ def costs_of_prompts(snapshot: Snapshot, grid: PromptGrid, least: int) -> Prompt
                 amount / whole.sum() if amount is not None and whole.sum() else None,
             )
         )
-    signal = np.where(grid.by_prompt(grid.samples) > 0, grid.signal, np.nan)
+    signal = np.where(grid.samples_of_prompts > 0, grid.signal, np.nan)
     classes, seconds = prompt_classes(grid, least), _sums(grid, grid.cost * price[grid.step])
     return PromptCosts(grid, classes, times, gpus, tokens, seconds, signal, tuple(waste))
 
@@ -205,8 +209,7 @@ def _gpus(snapshot: Snapshot) -> float:
 def _sums(grid: PromptGrid, values: np.ndarray) -> np.ndarray:
     """Return the sum of known values of each prompt, shape (P,); NaN if none is known."""
     known = np.isfinite(values)
-    sums = np.bincount(grid.prompt[known], values[known], len(grid))
-    return np.where(np.bincount(grid.prompt[known], minlength=len(grid)) > 0, sums, np.nan)
+    return np.where(grid.by_prompt(known) > 0, grid.by_prompt(np.where(known, values, 0.0)), np.nan)
 
 
 def known_sum(values: np.ndarray) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,13 @@ from rlpanel.store.columns.related_rows import AGENT, EPISODE, TRAJECTORY
 from rlpanel.store.columns.row_table import counts
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.columns.step_stats import MAX, MIN
+from rlpanel.store.snapshot.key_codes import FewCodes, ManyCodes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Rows of a block; between two blocks, a caller may stop.
 BLOCK = 1 << 19
+#: Values that are added up at once.
+_SUMMED = 1 << 21
 #: Without a usable threshold, a sample passes that reaches this share of the range of rewards.
 SHARE_OF_BEST = 0.9
 #: Highest reward up to which the usual threshold of 1 is plausible: correct answers get 1, and a bonus.
@@ -120,14 +123,26 @@ class PromptGrid:
     def __len__(self) -> int:
         return len(self.newest)
 
-    @property
+    @cached_property
     def visits(self) -> np.ndarray:
         """Number of steps at which each prompt has a sample with a reward, shape (P,)."""
         return self.by_prompt(self.samples > 0).astype(np.int64)
 
+    @cached_property
+    def samples_of_prompts(self) -> np.ndarray:
+        """Number of samples with a finite reward of each prompt, shape (P,)."""
+        return self.by_prompt(self.samples).astype(np.int64)
+
+    @cached_property
+    def cost_of_prompts(self) -> np.ndarray:
+        """Sum of the cost of each prompt's cells, shape (P,)."""
+        return self.by_prompt(self.cost)
+
     def by_prompt(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of a value of the cells for each prompt, shape (P,)."""
-        return np.bincount(self.prompt, values, len(self))
+        if not len(self):
+            return np.zeros(0)
+        return np.add.reduceat(values, self.firsts, dtype=float)  # each prompt has a cell
 
     @property
     def memory(self) -> int:
@@ -143,43 +158,6 @@ class GridProgress:
     read: int
     total: int
     grid: PromptGrid | None = None
-
-
-class _Codes:
-    """Codes of integers in the order in which they are first seen; the codes never change."""
-
-    def __init__(self) -> None:
-        self._sorted, self._codes = np.empty(0, np.int64), np.empty(0, np.int32)
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def of(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the position of each value among the distinct ones, shape (N,), and the codes of these."""
-        place, distinct = pd.factorize(values)
-        at = np.searchsorted(self._sorted, distinct)
-        is_known = at < len(self)
-        is_known[is_known] = self._sorted[at[is_known]] == distinct[is_known]
-        new = distinct[~is_known]
-        if len(new):
-            codes = np.arange(len(self), len(self) + len(new), dtype=np.int32)
-            merged = np.concatenate([self._sorted, new])
-            order = np.argsort(merged, kind="stable")
-            self._sorted, self._codes = merged[order], np.concatenate([self._codes, codes])[order]
-            at = np.searchsorted(self._sorted, distinct)
-        return place, self._codes[at]
-
-    def each(self, values: np.ndarray) -> np.ndarray:
-        """Return the code of each value, shape (N,)."""
-        place, codes = self.of(values)
-        return codes[place]
-
-    @property
-    def values(self) -> np.ndarray:
-        """The integers in the order of their codes."""
-        found = np.empty(len(self), np.int64)
-        found[self._codes] = self._sorted
-        return found
 
 
 #: Sums of a group's rows in one cell → dtype.
@@ -209,9 +187,10 @@ class GridBuilder:
 
     def _restart(self) -> None:
         self._read, self._used, self._further = 0, np.empty(0, bool), np.empty(0, bool)
-        self._prompts, self._steps, self._cells, self._groups = _Codes(), _Codes(), _Codes(), _Codes()
+        self._prompts, self._steps = FewCodes(), FewCodes()
+        self._cells, self._groups = ManyCodes(), ManyCodes()
         self._newest = np.empty(0, np.int64)
-        self._sums = {name: np.empty(0, dtype) for name, dtype in _SUMS.items()}
+        self._sums: dict[str, np.ndarray] = {}  # those that are not 0 everywhere
         self._low, self._high = np.empty(0), np.empty(0)
         self._blocks: list[tuple[int, np.ndarray]] = []  # first row, and the group of each row or -1
         self._kinds = np.zeros((2, 3, 0))  # rows and cost of wasted samples, by kind and step
@@ -267,16 +246,22 @@ class GridBuilder:
             return
         prompt = self._prompts.each(prompts[rows].view(np.int64))
         step = self._steps.each(snapshot.metadata("step")[rows])
-        cell = self._cells.each(prompt.astype(np.int64) << 32 | step)
-        codes = snapshot.group_codes
-        group = np.full(len(rows), -1) if codes is None else codes[rows].astype(np.int64)
-        place, numbers = self._groups.of(cell.astype(np.int64) << 32 | (group + 1))
-        self._grow()
+        pair, codes = prompt.astype(np.int64) << 32 | step, snapshot.group_codes
+        if codes is None:  # the samples of a cell are its group
+            place, numbers = self._cells.of(pair)
+        else:
+            cell, group = self._cells.each(pair), codes[rows].astype(np.int64)
+            place, numbers = self._groups.of(cell.astype(np.int64) << 32 | (group + 1))
+        self._grow(len(self._cells if codes is None else self._groups))
         newest = np.full(len(self._prompts), -1)
         newest[prompt] = rows  # the last one of each prompt stays
         self._newest = np.maximum(self._newest, newest)
         sums, kinds = self._sums_of(snapshot, rows, rule, advantages)
         for name, values in sums.items():
+            if name not in self._sums and not values.any():
+                continue
+            if name not in self._sums:
+                self._sums[name] = np.zeros(len(self._low), _SUMS[name])
             self._sums[name][numbers] += np.bincount(place, values, len(numbers)).astype(_SUMS[name])
         for at, kind in enumerate(kinds):
             for what, values in enumerate((kind, kind * sums["cost"])):
@@ -290,10 +275,10 @@ class GridBuilder:
             number[rows - where.start] = numbers[place]
             self._blocks.append((where.start, number))
 
-    def _grow(self) -> None:
-        """Give new groups and prompts a line of their own."""
-        more = len(self._groups) - len(self._low)
-        if more:
+    def _grow(self, parts: int) -> None:
+        """Give new groups and prompts a line of their own, with a reserve, so that few growths copy."""
+        if parts > len(self._low):
+            more = parts + (parts // 3 if len(self._low) else 0) - len(self._low)
             for name, array in self._sums.items():
                 self._sums[name] = np.concatenate([array, np.zeros(more, array.dtype)])
             self._low = np.concatenate([self._low, np.full(more, np.inf)])
@@ -302,6 +287,9 @@ class GridBuilder:
         self._newest = np.concatenate([self._newest, np.full(more, -1)])
         more = len(self._steps) - self._kinds.shape[2]
         self._kinds = np.concatenate([self._kinds, np.zeros((2, 3, more))], axis=2)
+
+    def _sum(self, name: str, parts: int) -> np.ndarray:
+        return self._sums[name][:parts] if name in self._sums else np.zeros(parts, _SUMS[name])
 
     @staticmethod
     def _reward(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
@@ -343,35 +331,43 @@ class GridBuilder:
     # -- the grid --------------------------------------------------------------------------------
 
     def _grid(self, snapshot: Snapshot, rule: PassRule, advantages: str) -> PromptGrid:
-        keys = self._groups.values
-        cell = (keys >> 32).astype(np.int64)
-        pairs = self._cells.values
-        prompt, step = pairs >> 32, pairs & 0xFFFFFFFF
+        pairs, codes = self._cells.sorted()
         steps, position = np.unique(self._steps.values, return_inverse=True)
-        place, _ = pd.factorize(self._group_keys(cell, keys, prompt, step))
-        signal = self._sums["signal"] if advantages else self._computed(snapshot, place)
-        dead = self._dead(place, signal, advantages)
-        owner, order = prompt[cell], np.lexsort([position[step], prompt])
-        count = len(order)
+        prompt, step = (pairs >> 32).astype(np.int32), position[pairs & 0xFFFFFFFF].astype(np.int32)
+        if (np.diff(position) < 0).any():  # an earlier step was read later
+            order = np.argsort(prompt.astype(np.int64) << 32 | step, kind="stable")
+            prompt, step, codes = prompt[order], step[order], codes[order]
+        cell_of_code = np.empty(len(codes), np.int32)
+        cell_of_code[codes] = np.arange(len(codes), dtype=np.int32)
+        if snapshot.group_codes is None:
+            cell, place = cell_of_code, None
+        else:
+            keys = self._groups.values
+            cell = cell_of_code[keys >> 32]
+            place = self._groups_of(prompt[cell], step[cell], (keys & 0xFFFFFFFF) - 1)
+        sums = {name: self._sum(name, len(cell)) for name in _SUMS}
+        signal = sums["signal"] if advantages else self._computed(snapshot, place)
+        dead, owner = self._dead(place, signal, advantages), prompt[cell]
 
-        def of_cell(values: np.ndarray, dtype: type = np.int32) -> np.ndarray:
-            return np.bincount(cell, values, count)[order].astype(dtype)
+        def of_cell(values: np.ndarray) -> np.ndarray:
+            if place is None:
+                return values[codes]
+            return sums_at(cell, values, len(prompt)).astype(values.dtype)
 
-        sums, prompt = self._sums, prompt[order].astype(np.int32)
-        by_prompt = partial(np.bincount, owner, minlength=len(self._newest))
+        by_prompt = partial(sums_at, owner, count=len(self._newest))
         return PromptGrid(
             self._newest,
             steps,
             np.flatnonzero(np.diff(prompt, prepend=-1)),
             prompt,
-            position[step[order]].astype(np.int32),
+            step,
             of_cell(sums["samples"]),
             of_cell(sums["passed"]),
-            of_cell(sums["cost"], np.float32),
+            of_cell(sums["cost"]),
             by_prompt(sums["unrewarded"]).astype(np.int64),
             by_prompt(sums["rows"]).astype(np.int64),
             by_prompt(signal),
-            *self._wasted(snapshot, dead, position, step[cell]),
+            *self._wasted(snapshot, sums, dead, position, step[cell]),
             rule,
             snapshot.has_number("response_tokens"),
             advantages,
@@ -379,82 +375,102 @@ class GridBuilder:
         )
 
     def _wasted(
-        self, snapshot: Snapshot, dead: np.ndarray, position: np.ndarray, step: np.ndarray
+        self,
+        snapshot: Snapshot,
+        sums: dict[str, np.ndarray],
+        dead: np.ndarray,
+        position: np.ndarray,
+        step: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return rows and cost of each kind of waste by step, shape (5, S) each."""
-        is_logged = _logged_waste(snapshot)
+        is_logged, in_order = _logged_waste(snapshot), np.argsort(position)
         found = []
         for kinds, name in zip(self._kinds, ("rows", "cost"), strict=True):
-            whole, own = self._sums[name], self._sums[f"wasted_{name}"]
+            whole, own = sums[name], sums[f"wasted_{name}"]
             by_step = np.array(
                 [
-                    np.bincount(step, whole * dead, len(position)),
-                    *kinds,
-                    np.bincount(step, np.where(dead, whole, own), len(position)),
+                    sums_at(step, whole * dead, len(position)),
+                    *kinds[:, in_order],
+                    sums_at(step, np.where(dead, whole, own), len(position)),
                 ]
             )
             by_step[~is_logged] = np.nan
-            ordered = np.empty_like(by_step)
-            ordered[:, position] = by_step
-            found.append(ordered)
+            found.append(by_step)
         return found[0], found[1]
 
-    def _group_keys(
-        self, cell: np.ndarray, keys: np.ndarray, prompt: np.ndarray, step: np.ndarray
-    ) -> np.ndarray:
-        """Return a key of each part's group: the logged one of its step, which may have several prompts."""
-        group = (keys & 0xFFFFFFFF) - 1
+    def _groups_of(self, prompt: np.ndarray, step: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Return the group of each part: the logged one of its step, which may have several prompts."""
         logged = group + len(self._prompts)
-        return np.where(group >= 0, logged, prompt[cell]) * max(len(self._steps), 1) + step[cell]
+        key = np.where(group >= 0, logged, prompt) * max(len(self._steps), 1) + step
+        return pd.factorize(key)[0]
 
-    def _dead(self, place: np.ndarray, signal: np.ndarray, advantages: str) -> np.ndarray:
-        """Return whether each part belongs to a group without signal.
+    def _dead(self, place: np.ndarray | None, signal: np.ndarray, advantages: str) -> np.ndarray:
+        """Return whether each part belongs to a group without signal; without places, each is a group.
 
         It has two or more samples with the same reward and, if advantages are logged, all of them are 0: a
         critic's may differ.
         """
-        count = int(place.max()) + 1 if len(place) else 0
-        low, high = np.full(count, np.inf), np.full(count, -np.inf)
-        np.minimum.at(low, place, self._low)
-        np.maximum.at(high, place, self._high)
-        size = np.bincount(place, self._sums["samples"], count)
-        dead = (size >= 2) & (high - low <= EQUAL_WITHIN)
+        low, high = (each[: len(signal)] for each in (self._low, self._high))
+        size = self._sum("samples", len(signal))
+        if place is not None:
+            count = int(place.max()) + 1 if len(place) else 0
+            parts, size = (low, high), np.bincount(place, size, count)
+            low, high = np.full(count, np.inf), np.full(count, -np.inf)
+            np.minimum.at(low, place, parts[0])
+            np.maximum.at(high, place, parts[1])
+            signal = np.bincount(place, signal, count)
+        dead = size >= 2
+        dead[dead] = high[dead] - low[dead] <= EQUAL_WITHIN
         if advantages:
-            dead &= np.bincount(place, signal, count) <= EQUAL_WITHIN * np.maximum(size, 1)
-        return dead[place]
+            dead &= signal <= EQUAL_WITHIN * np.maximum(size, 1)
+        return dead if place is None else dead[place]
 
-    def _computed(self, snapshot: Snapshot, place: np.ndarray) -> np.ndarray:
+    def _computed(self, snapshot: Snapshot, place: np.ndarray | None) -> np.ndarray:
         """Return the sum of the absolute advantages of each part, by the rewards of its whole group.
 
-        A group of one sample has none.
+        A group of one sample has none. Each block is added where its groups are, not over all of them: of
+        groups of one prompt there may be as many as samples.
         """
-        count = int(place.max()) + 1 if len(place) else 0
-        size, total, squares = np.zeros(count), np.zeros(count), np.zeros(count)
-        for group, reward in self._rewarded(snapshot, place):
-            size += np.bincount(group, minlength=count)
-            total += np.bincount(group, reward, count)
+        parts = len(self._cells) if place is None else len(place)
+        size = self._sum("samples", parts)
+        if place is not None:
+            size = np.bincount(place, size, int(place.max()) + 1 if len(place) else 0)
+        signal = np.zeros(parts)
+        if not (size > 1).any():
+            return signal
+        total, squares = np.zeros(len(size)), np.zeros(len(size))
+        for _, group, reward in self._rewarded(snapshot, place):
+            np.add.at(total, group, reward)
         mean = total / np.maximum(size, 1)
-        for group, reward in self._rewarded(snapshot, place):
-            squares += np.bincount(group, (reward - mean[group]) ** 2, count)
+        for _, group, reward in self._rewarded(snapshot, place):
+            np.add.at(squares, group, (reward - mean[group]) ** 2)
         scale = np.sqrt(squares / np.maximum(size - 1, 1)) + _EPSILON
-        signal = np.zeros(len(place))
-        for start, numbers in self._blocks:
-            rows = np.flatnonzero(numbers >= 0)
-            reward = self._reward(snapshot, rows + start)
-            finite = np.isfinite(reward)
-            number, reward = numbers[rows[finite]], reward[finite]
-            group = place[number]
-            size_of = np.abs(reward - mean[group]) / scale[group] * (size[group] > 1)
-            signal += np.bincount(number, size_of, len(place))
+        for number, group, reward in self._rewarded(snapshot, place):
+            np.add.at(signal, number, np.abs(reward - mean[group]) / scale[group] * (size[group] > 1))
         return signal
 
-    def _rewarded(self, snapshot: Snapshot, place: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield groups and rewards of the samples of each block."""
+    def _rewarded(
+        self, snapshot: Snapshot, place: np.ndarray | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield parts, groups and rewards of the samples of each block."""
         for start, numbers in self._blocks:
             rows = np.flatnonzero(numbers >= 0)
             reward = self._reward(snapshot, rows + start)
             finite = np.isfinite(reward)
-            yield place[numbers[rows[finite]]], reward[finite]
+            number = numbers[rows[finite]]
+            yield number, number if place is None else place[number], reward[finite]
+
+
+def sums_at(places: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """Return the sum of the values of each place, shape (count,).
+
+    In blocks: one `numpy.bincount` of 20 million cells would hold the interpreter for 0.2 s.
+    """
+    sums = np.zeros(count)
+    for start in range(0, len(places), _SUMMED):
+        part = slice(start, start + _SUMMED)
+        sums += np.bincount(places[part], values[part], count)
+    return sums
 
 
 def prompt_grid(snapshot: Snapshot) -> PromptGrid:

@@ -89,10 +89,10 @@ def test_late_lines_of_the_same_step_end_nothing() -> None:
 
 
 def test_what_comes_back_is_an_info_until_it_lasts_and_is_held_twice_as_long() -> None:
-    back = ["warning"] * (PATIENCE + 1)
+    back = ["warning"] * (HOLD + 1)
     state, words = shown("warning", *[""] * HOLD, *back, *[""] * UNLISTED)
     assert words[: HOLD + 1] == ["warning"] * HOLD + ["-"]
-    assert words[HOLD + 1 :] == [*["info"] * PATIENCE, *["warning"] * UNLISTED, "-"]
+    assert words[HOLD + 1 :] == [*["info"] * HOLD, *["warning"] * UNLISTED, "-"]
     entry = state.by_key[KEY]
     assert (entry.returns, entry.first) == (1, 11 + HOLD + 1)
 
@@ -105,13 +105,37 @@ def test_what_comes_back_for_a_moment_is_not_raised_again() -> None:
     assert len(state.records([])) == 1
 
 
+def test_the_other_edge_of_a_change_that_has_ended_does_not_raise_it_again() -> None:
+    # Shorter in steps 8 to 11, then as before: for some steps, the rule finds "longer from step 12 on".
+    state, _ = shown(*["warning"] * 4, *["info"] * 2 * HOLD)
+    ended = state.by_key[KEY].ended
+    assert ended == 14 + 2 * HOLD
+    edge = replace(finding(), steps=(12, 13))
+    for more in range(2 * HOLD):
+        state, held = state.update([edge], np.arange(1, ended + 2 + more), settled=False)
+        assert held[0].severity == "info"
+        assert not state.by_key[KEY].confirmed
+    later = np.arange(1, ended + 2 + 3 * HOLD)
+    for more in range(HOLD):
+        state, _ = state.update([], later[: len(later) - HOLD + more], settled=False)
+    assert (state.by_key[KEY].ended, state.by_key[KEY].returns) == (ended, 0)
+
+
+def test_a_change_after_the_end_is_confirmed_as_fast_as_a_new_one() -> None:
+    state, _ = shown(*["warning"] * 4, *["info"] * 2 * HOLD)
+    other = replace(finding(), steps=(30, 31))
+    for step in (31, 32, 33):
+        state, _ = state.update([other], np.arange(1, step + 1), settled=False)
+        assert state.by_key[KEY].confirmed == (step == 33)
+
+
 @pytest.mark.parametrize(
     ("onset", "words"), [(8, "It was raised before"), (40, "Again since step 40: it was raised before")]
 )
 def test_another_episode_says_so(onset: int, words: str) -> None:
     state, _ = shown("warning", *[""] * HOLD)
     later = replace(finding(), steps=(onset, onset + 1))
-    for at in range(PATIENCE + 1):
+    for at in range(HOLD + 1):
         state, held = state.update([later], np.arange(1, 43 + at), settled=False)
     assert held[0].evidence[0] == f"{words}, and had ended in step {11 + HOLD}."
 

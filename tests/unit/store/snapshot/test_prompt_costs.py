@@ -80,7 +80,7 @@ def test_first_and_last_pass_rates_and_the_order(tmp_path: Path) -> None:
     made += [logged("never", step, 0.0) for step in range(1, 5) for _ in range(8)]
     made += [logged("never, twice the cost", step, 0.0) for step in range(1, 5) for _ in range(16)]
     found = costs(tmp_path / "run", sorted(made, key=lambda row: row["step"]))
-    first, last = found.first_and_last()
+    first, last = found.first_and_last
     assert (first.tolist(), last.tolist()) == ([0, 0, 0], [1, 0, 0])
     assert found.order.tolist() == [0, 2, 1]
     assert found.of(["never"]).tolist() == [2, 1]
