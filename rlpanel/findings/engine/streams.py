@@ -353,6 +353,7 @@ _TEXTS = {
     "truth_missing": ("samples without a ground truth", True, "reference"),
     "truth_in_prompt": ("prompts with the ground truth", True, "reference"),
     "truth_changed": ("prompts with another ground truth than before", True, "reference"),
+    "prompt_words": ("overlap of a response with its prompt, as a share of the prompt's words", False, ""),
     "truth_chars": ("length of a ground truth", False, "reference"),
     "empty_results": ("empty tool results", True, "conversation"),
     "result_chars": ("length of a tool result", False, "conversation"),
