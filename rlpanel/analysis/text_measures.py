@@ -61,7 +61,8 @@ def numbers_of(texts: Texts, words: Sequence[str], rule: AnswerRule | None = Non
     -------
     dict of str to float
         ``loops``: share of the sequences of four words that occurred before in the response; ``boxes``: boxed
-        answers; ``prompt_words``: share of the prompt's longer words that the response has; ``truth_missing``, ``truth_in_prompt``: 0 or 1; ``truth_chars``: logarithm. With a rule
+        answers; ``prompt_words``: share of the prompt's longer words that the response has;
+        ``truth_missing``, ``truth_in_prompt``: 0 or 1; ``truth_chars``: logarithm. With a rule
         ``match``: 1 if the answer equals the truth, 0 if it differs, and ``unclear``: 1 if neither is sure.
         Of agents see `numbers_of_messages`.
     """

@@ -147,7 +147,8 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
     columns = [
         name
         for name in snapshot.numbers
-        if name not in _FOLLOWS and not name.endswith("_sum")
+        if name not in _FOLLOWS
+        and not name.endswith("_sum")
         # The number of characters is the same length in another unit.
         and not (name == "response_chars" and has_tokens)
     ]

@@ -271,8 +271,9 @@ def missing_as_zero(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, {percent(change.after)} of the samples have no reward "
-        f"({percent(change.before)} before), while {percent(rise)} more have a reward of exactly 0.",
+        f"{since(context.steps, change)}, {percent(change.after) if change.after else 'none'} of the "
+        f"samples has no reward ({percent(change.before)} before), while {percent(rise)} more have a reward "
+        "of exactly 0.",
         harmful=False,
         column="reward",
         where="reward == 0",
