@@ -158,11 +158,13 @@ def test_a_caller_waits_for_lines_that_the_bucket_just_got(bucket: Bucket, name:
 def test_a_folder_is_listed_again_for_a_caller_who_waits(bucket: Bucket, name: str) -> None:
     bucket.put(f"{name}/{RANK0}", *STEP1)
     remote.clear_stores()
+    get_store(url(name)).interval = 60.0
     found = [len(list(file_access.scan(url(name))))]
     bucket.put(f"{name}/{RANK1}", *STEP1)
     found.append(len(list(file_access.scan(url(name)))))  # the listing counts for some seconds
     file_access.list_anew(url(name))
     found.append(len(list(file_access.scan(url(name)))))
+    remote.clear_stores()
     assert found == [1, 1, 2]
 
 
