@@ -202,6 +202,28 @@ def _finding(context: RuleContext, kind: str, text: str, *, tab: str) -> Iterato
     )
 
 
+def _has_unseen(context: RuleContext, kind: str, steps: Sequence[int]) -> bool:
+    """Return False if no read step can have as many unseen ends of prompts as a new template brings.
+
+    The share of new ones is kept of each read step but the first few, and is at least that of unseen ones.
+    """
+    assert context.texts is not None
+    new = context.texts.moments(steps).get(f"new {kind}")
+    share = new[:, 0] if new is not None else np.full(len(steps), np.nan)
+    unknown = np.flatnonzero(np.isnan(share))
+    if (share[_MIN_BEFORE:] >= _UNSEEN).any() or (len(unknown) and unknown[-1] >= len(unknown)):
+        return True
+    known: set[int] = set()
+    for at, step in enumerate(steps[: len(unknown)]):
+        part = context.texts.steps[step].phrases[kind]
+        counts = dict(zip(part.keys.tolist(), part.counts.tolist(), strict=True))
+        unseen = sum(count for key, count in counts.items() if key not in known)
+        if at >= _MIN_BEFORE and unseen >= _UNSEEN * max(sum(counts.values()), 1):
+            return True
+        known.update(counts)
+    return False
+
+
 @rule("Template of the prompts")
 def prompt_template(context: RuleContext) -> Iterator[Finding]:
     """Half of a step's prompts begin or end as no prompt before did, and go on so.
@@ -213,6 +235,8 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
     if context.texts is None or len(steps) < _MIN_BEFORE + 1:
         return
     for kind, verb in (("prompt end", "end"), ("prompt begin", "begin")):
+        if not _has_unseen(context, kind, steps):
+            continue
         parts = [context.texts.steps[step].phrases[kind] for step in steps]
         sizes = np.array([max(int(part.counts.sum()), 1) for part in parts])
         of_step = np.repeat(np.arange(len(steps)), [len(part.keys) for part in parts])
