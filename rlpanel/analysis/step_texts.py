@@ -203,6 +203,8 @@ class RunTexts:
         for kind, of_step in held.items():
             if (share := self._share_of_new(kind, of_step, step)) is not None:
                 numbers[f"new {kind}"] = [share] * len(found)
+            if kind.startswith("prompt") and len(of_step.keys):
+                numbers[f"unseen {kind}"] = [self._share_unseen(kind, of_step, step)] * len(found)
         columns = {name: np.array(values) for name, values in numbers.items()}
         words = {
             kind: held[kind].words(samples, 1 if kind.startswith("prompt") else _SEVERAL, _MAX_WORDS)
@@ -227,6 +229,12 @@ class RunTexts:
         if not len(first) or len(earlier) <= _KNOWN_AFTER:
             return None
         return float(counts[first >= since].sum() / counts.sum())
+
+    def _share_unseen(self, kind: str, phrases: Phrases, step: int) -> float:
+        """Return the share of a step's ends of prompts that no read step before had."""
+        seen = self.seen[kind]
+        first = np.array([seen.get(key, step) for key in phrases.keys.tolist()])
+        return float(phrases.counts[first >= step].sum() / phrases.counts.sum())
 
 
 def _without_words(step: StepTexts) -> StepTexts:

@@ -82,8 +82,8 @@ def _text_changes(context: RuleContext) -> dict[tuple[str, int], TextChange]:
     steps, texts = read_steps(context), context.texts
     if texts is None or len(steps) < MIN_STEPS:
         return {}
-    newest = texts.steps[steps[-1]].numbers
-    moments = {name: values for name, values in texts.moments(steps).items() if name in newest}
+    newest, is_read = texts.steps[steps[-1]].numbers, np.isin(context.steps, steps)
+    moments = {name: values[is_read] for name, values in context.texts_moments.items() if name in newest}
     tests = [test for test in TESTS if test[0] in moments]
     if not tests:
         return {}
