@@ -6,7 +6,7 @@ long run the newest steps and others in even distances, `MAX_STEPS` in all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -56,7 +56,7 @@ class StepTexts:
         By kind: response, result, prompt begin, prompt end.
     words : dict of str to dict of int to str
         By kind: texts of phrases that several samples have, or of all ends of prompts, by their hash.
-    moments : dict of str to tuple of float
+    moments : ndarray of float, shape (M, 2)
         Mean of each number, and the variance of that mean; computed once, since each check needs them.
     """
 
@@ -66,15 +66,14 @@ class StepTexts:
     numbers: dict[str, np.ndarray]
     phrases: dict[str, Phrases]
     words: dict[str, dict[int, str]]
-    moments: dict[str, tuple[float, float]] = field(init=False)
+    moments: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        count, moments = len(self.numbers), {}
+        count, moments = len(self.numbers), np.empty((0, 2))
         if count:  # all numbers in one call, each in the place of a step
             values = np.concatenate(list(self.numbers.values()))
             place = np.repeat(np.arange(count), len(self.rows))
-            found = moments_of(values, np.tile(self.groups, count), place, count)
-            moments = dict(zip(self.numbers, map(tuple, found.tolist()), strict=True))
+            moments = moments_of(values, np.tile(self.groups, count), place, count)
         object.__setattr__(self, "moments", moments)
 
 
@@ -150,6 +149,24 @@ class RunTexts:
         for step in wanted[:-_QUOTABLE]:
             self.steps[step] = _without_words(self.steps[step])
 
+    def moments(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return mean and variance of each number at some steps, shape (S, 2); NaN where it is not known."""
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for at, step in enumerate(steps):
+            if step in self.steps:
+                alike.setdefault(tuple(self.steps[step].numbers), []).append(at)
+        found: dict[str, np.ndarray] = {}
+        for names, places in alike.items():  # most steps have the same numbers
+            values = np.array([self.steps[steps[at]].moments for at in places])
+            for number, name in enumerate(names):
+                table = found.setdefault(name, np.full((len(steps), 2), np.nan))
+                table[places] = values[:, number]
+        return found
+
+    def sizes(self, steps: Sequence[int]) -> np.ndarray:
+        """Return the number of read samples of some steps, shape (S,)."""
+        return np.array([len(self.steps[step].rows) if step in self.steps else 0 for step in steps])
+
     def _choose_answers(self) -> bool:
         """Choose the rule that reads answers, once enough truths were read; return True if it was chosen."""
         if _MIN_TRUTHS <= len(self.pairs) < _TRIED:
@@ -186,6 +203,8 @@ class RunTexts:
         for kind, of_step in held.items():
             if (share := self._share_of_new(kind, of_step, step)) is not None:
                 numbers[f"new {kind}"] = [share] * len(found)
+            if kind.startswith("prompt") and len(of_step.keys):
+                numbers[f"unseen {kind}"] = [self._share_unseen(kind, of_step, step)] * len(found)
         columns = {name: np.array(values) for name, values in numbers.items()}
         words = {
             kind: held[kind].words(samples, 1 if kind.startswith("prompt") else _SEVERAL, _MAX_WORDS)
@@ -210,6 +229,12 @@ class RunTexts:
         if not len(first) or len(earlier) <= _KNOWN_AFTER:
             return None
         return float(counts[first >= since].sum() / counts.sum())
+
+    def _share_unseen(self, kind: str, phrases: Phrases, step: int) -> float:
+        """Return the share of a step's ends of prompts that no read step before had."""
+        seen = self.seen[kind]
+        first = np.array([seen.get(key, step) for key in phrases.keys.tolist()])
+        return float(phrases.counts[first >= step].sum() / phrases.counts.sum())
 
 
 def _without_words(step: StepTexts) -> StepTexts:

@@ -25,6 +25,9 @@ WORDS, _LOOP_WORDS = 3, 4
 _BEGIN, _END = 24, 12
 #: Most characters of a text that are used, half of them from its end; and those that find it in the tokens.
 _MAX_CHARS, _FOUND_BY = 2000, 40
+#: Letters of a word of a prompt that its response may take up, fewest such words, and the prompts that are
+#: kept: all samples of a group have one.
+_LETTERS, _MIN_PROMPT_WORDS, _PROMPTS = 4, 5, 256
 #: Equal calls of a rollout that are a repetition.
 _EQUAL_CALLS = 3
 #: Kinds of phrases.
@@ -58,7 +61,8 @@ def numbers_of(texts: Texts, words: Sequence[str], rule: AnswerRule | None = Non
     -------
     dict of str to float
         ``loops``: share of the sequences of four words that occurred before in the response; ``boxes``: boxed
-        answers; ``truth_missing``, ``truth_in_prompt``: 0 or 1; ``truth_chars``: logarithm. With a rule
+        answers; ``prompt_words``: share of the prompt's longer words that the response has;
+        ``truth_missing``, ``truth_in_prompt``: 0 or 1; ``truth_chars``: logarithm. With a rule
         ``match``: 1 if the answer equals the truth, 0 if it differs, and ``unclear``: 1 if neither is sure.
         Of agents see `numbers_of_messages`.
     """
@@ -77,7 +81,16 @@ def numbers_of(texts: Texts, words: Sequence[str], rule: AnswerRule | None = Non
                     found["match"] = float(match == EQUAL)
     if len(truth) > 1:
         found["truth_in_prompt"] = float(has_word(prompt, truth))
+    asked = _prompt_words(_ends(prompt))
+    if len(asked) >= _MIN_PROMPT_WORDS:
+        found["prompt_words"] = len(asked.intersection(words)) / len(asked)
     return found | numbers_of_messages(texts, truth)
+
+
+@lru_cache(maxsize=_PROMPTS)
+def _prompt_words(prompt: str) -> frozenset[str]:
+    """Return the longer words of a prompt."""
+    return frozenset(word for word in words_of(prompt) if len(word) >= _LETTERS)
 
 
 def numbers_of_messages(texts: Texts, truth: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rlpanel.analysis.difference import MAX_TEXTS
 from rlpanel.api.run_frames import Stats, histogram_frame, quantile_frame, stats_of
 from rlpanel.errors import SettingError
-from rlpanel.queries.read_whole_run import wait_until_read
+from rlpanel.queries.read_whole_run import refuse_unread, wait_until_read
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.step_ranges import Steps, in_run
 from rlpanel.schema import Sample
@@ -648,7 +648,8 @@ class Run:
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
         """Wait until all lines that are on disk now are indexed; returns True.
 
-        Lines that are appended after the call are not waited for, nor is an incomplete last line.
+        Lines that are appended after the call are not waited for, nor is an incomplete last line. A bucket is
+        listed again.
 
         Parameters
         ----------
@@ -660,13 +661,16 @@ class Run:
         Raises
         ------
         NotYetRead
-            If the timeout expires first; the message names the files and the number of bytes.
+            If the timeout expires first, or if the run is not followed, because it was closed or opened with
+            ``follow=False``, and its files have grown; the message names the files and the number of bytes.
         RLPanelError
             If the reader failed or was stopped.
         """
         service = self._reader
         if service is not None:
             wait_until_read(self._index, service, timeout, progress=progress)
+        else:
+            refuse_unread(self._index)
         return True
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
 """Adds to findings on curves what the change comes from, once for each finding.
 
 A rule sees that a curve changed. Here the first affected steps are compared with those before: parts of the
-reward, labels, prompts that were seen before, all columns, and the words of some responses.
+reward, labels, prompts that were seen before, all columns, and the words of some responses. Of differences
+between logprobs it is said if they are at the first or last token.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rlpanel.analysis.step_windows import (
 )
 from rlpanel.errors import RLPanelError
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.gap_places import OTHER_SIDE, gap_place
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.snapshot.run_view import RunView
@@ -34,6 +36,8 @@ from rlpanel.store.snapshot.run_view import RunView
 _ON_CURVES = frozenset({"sustained_change", "reward_jumps", "held_out", "evaluation_falls", "best_falls"})
 #: Rules on responses that are equal: the most frequent one is quoted.
 _ON_EQUAL = frozenset({"duplicates", "collapse"})
+#: Rules on differences of logprobs: the tokens are named if they are the first or last ones.
+_ON_TOKENS = frozenset({"engine", "engine_change", "kl_spike"})
 #: Shortest response that is quoted, and most characters of it; shorter ones are equal by chance.
 _MIN_CHARS, _QUOTED = 16, 120
 #: Responses that are read of each window.
@@ -80,11 +84,16 @@ def explained(
     """
     kept: dict[Key, Explanation] = {}
 
-    def explain(finding: Finding, *, is_symptom: bool = False) -> Finding:
-        symptoms = tuple(explain(symptom, is_symptom=True) for symptom in finding.symptoms)
+    def explain(finding: Finding, lead: Finding | None = None) -> Finding:
+        symptoms = tuple(explain(symptom, finding) for symptom in finding.symptoms)
         finding = replace(finding, symptoms=symptoms)
-        wanted = _ON_CURVES if is_symptom else _ON_CURVES | _ON_EQUAL
-        if finding.rule not in wanted or not finding.steps or (is_symptom and finding.column != "reward"):
+        wanted = _ON_CURVES | _ON_EQUAL | _ON_TOKENS
+        if lead is not None:  # what the leading one says of the same tokens is not said again
+            said = lead.rule in _ON_TOKENS and lead.color == finding.color
+            wanted = (_ON_CURVES if finding.column == "reward" else frozenset()) | (
+                frozenset() if said else _ON_TOKENS
+            )
+        if finding.rule not in wanted or not finding.steps:
             return finding
         found, key, windows = _explanation(finding, view, index, known)
         if found is None or windows is None:
@@ -110,6 +119,8 @@ def _explanation(
     if key in known:
         return known[key], key, windows
     try:
+        if finding.rule in _ON_TOKENS:
+            return _place_of_gap(finding, view, index, after), key, windows
         if finding.rule in _ON_EQUAL:
             return _quote(view, index, windows.after, after), key, windows
         return _compare(finding, view, index, windows, after, before), key, windows
@@ -139,6 +150,15 @@ def _compare(
         whole = explain_rows(view, "reward", after, before, windows)
         found = [text for text in part_sentences(whole) if f"part {finding.column}" in text] + found
     return Explanation(tuple(found), next_check(causes) if found else "")
+
+
+def _place_of_gap(
+    finding: Finding, view: RunView, index: RunIndex | None, rows: np.ndarray
+) -> Explanation | None:
+    if index is None or finding.color not in OTHER_SIDE:
+        return None
+    text = gap_place(index, view.snapshot, rows, finding.color)
+    return Explanation((text,) if text else (), "")
 
 
 def _quote(

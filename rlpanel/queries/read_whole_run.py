@@ -9,12 +9,12 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rlpanel.errors import NotYetRead, RLPanelError
 from rlpanel.settings import Reading, StoreLimits
-from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.file_access import AnyPath, list_anew
 from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
@@ -123,6 +123,15 @@ def wait_until_read(index: RunIndex, service: Reader, timeout: float | None, *, 
             terminal.end()
 
 
+def refuse_unread(index: RunIndex) -> None:
+    """Raise NotYetRead if the files of a run that is not followed have more lines than were read."""
+    list_anew(index.path)
+    if gained := index.unread_bytes():
+        raise NotYetRead(
+            f"{index.name} is not followed, and {_named_files(gained)}; open the run again to read them"
+        )
+
+
 #: Most files that are named.
 _NAMED = 5
 
@@ -131,10 +140,14 @@ def _behind(index: RunIndex, barrier: Barrier) -> str:
     """Return which files are how far behind, the most first."""
     if not barrier.is_armed:
         return "the reader has not come to it yet, it reads other runs; wait for longer"
-    files = sorted(barrier.behind.items(), key=lambda item: -item[1])
+    named = _named_files(barrier.behind)
+    named = named or f"older lines are read, {index.snapshot.progress.waiting:,} bytes are left"
+    return f"{named}; wait for longer"
+
+
+def _named_files(behind: Mapping[str, int]) -> str:
+    files = sorted(behind.items(), key=lambda item: -item[1])
     named = [f"{name} is {count:,} bytes behind" for name, count in files[:_NAMED]]
     if len(files) > _NAMED:
         named.append(f"{len(files) - _NAMED:,} further files are behind")
-    if not named:
-        named = [f"older lines are read, {index.snapshot.progress.waiting:,} bytes are left"]
-    return f"{', '.join(named)}; wait for longer"
+    return ", ".join(named)

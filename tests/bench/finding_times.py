@@ -1,4 +1,7 @@
-"""Measures the CPU time of all rules, and of the rules after one new step."""
+"""Measures the CPU time of all rules, and of the rules after one new step.
+
+python -m tests.bench.finding_times [--against PATH] [--rounds N] [--size SIZE] [--record]
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,11 @@ from tests.bench.broken_runs.run_files import RunFiles
 from tests.bench.broken_runs.run_setup import draw_setup
 from tests.bench.broken_runs.sample_table import SampleTable
 from tests.bench.finding_scores import open_folder
+from tests.bench.harness import Figures, Task, run
 
 STEPS, SAMPLES, REPEATS = 200, 128, 25
+#: Runs whose rules are timed: algorithm, steps, samples of a step.
+TIMED = (("grpo", 200, 128), ("ppo", 200, 128), ("grpo", 2000, 32))
 
 
 def rich_run(algorithm: str, steps: int = STEPS, samples: int = SAMPLES) -> SampleTable:
@@ -71,3 +77,19 @@ def check_times(algorithm: str, steps: int = STEPS, samples: int = SAMPLES) -> t
             check(view, thresholds, view.snapshot.newest_line + 1.5, index=index)
             whole.append(time.process_time() - began)
     return statistics.median(whole) * 1e3, statistics.median(new) * 1e3
+
+
+def measure(task: Task) -> Figures:
+    """Measure the rules' time on runs of both algorithms, and on a long one."""
+    figures: Figures = {}
+    for algorithm, steps, samples in task.pick((), TIMED[:1], TIMED):
+        whole, new = check_times(algorithm, steps, samples)
+        figures |= {
+            f"rules, all of {steps:,} steps, {algorithm}, CPU ms": whole,
+            f"one new step of {steps:,}, {algorithm}, CPU ms": new,
+        }
+    return figures
+
+
+if __name__ == "__main__":
+    run(measure)

@@ -30,12 +30,10 @@ from tests.bench.finding_scores import (
     figures_of_kinds,
     score,
 )
-from tests.bench.finding_times import check_times
+from tests.bench.finding_times import measure as measure_times
 from tests.bench.harness import Figures, Task, run
 
 HEALTHY = "healthy"
-#: Runs whose rules are timed: algorithm, steps, samples of a step.
-TIMED = (("grpo", 200, 128), ("ppo", 200, 128), ("grpo", 2000, 32))
 
 
 @contextmanager
@@ -95,12 +93,7 @@ def measure(task: Task) -> Figures:
         tasks = [(kind, seed) for kind in kinds for seed in range(seeds)]
         figures: Figures = figures_of_kinds(list(pool.map(try_broken, tasks)))
         figures |= figures_of_healthy(list(pool.map(try_healthy, range(healthy))))
-    for algorithm, steps, samples in task.pick((), TIMED, TIMED):
-        whole, new = check_times(algorithm, steps, samples)
-        figures |= {
-            f"rules, all of {steps:,} steps, {algorithm}, CPU ms": whole,
-            f"one new step of {steps:,}, {algorithm}, CPU ms": new,
-        }
+    figures |= measure_times(task)
     return figures
 
 

@@ -83,7 +83,9 @@ WHOLE_RUN = Place()
 def places_of(rows: RowBatch) -> tuple[Place, ...]:
     """Return the whole run, its ranks if there are several, and its categories, from all rows of a run."""
     found = [WHOLE_RUN]
-    ranks = np.unique(rows.metadata("rank"))
+    rank = rows.metadata("rank")
+    # Most runs have one rank in long stretches: the values at the stretches' starts are all there are.
+    ranks = np.unique(rank[np.flatnonzero(np.diff(rank, prepend=rank[:1] - 1))] if len(rank) else rank)
     if len(ranks) > 1:
         found += [Place(RANK, str(rank)) for rank in ranks.tolist()]
     snapshot = rows.view.snapshot
@@ -91,8 +93,8 @@ def places_of(rows: RowBatch) -> tuple[Place, ...]:
     for name in snapshot.labels:
         if name in _NO_CATEGORY or labels == _MAX_LABELS:
             continue
-        codes, names = snapshot.label_codes(name)
-        counts = np.bincount(codes[rows.rows] + 1, minlength=len(names) + 1)[1:]
+        codes, names = rows.label_codes(name)
+        counts = np.bincount(codes + 1, minlength=len(names) + 1)[1:]
         used = np.flatnonzero(counts)
         if 2 <= len(used) <= _MAX_VALUES:
             found += [Place(name, names[code]) for code in used.tolist()]
@@ -317,7 +319,7 @@ class PlaceSeries:
         self._view: RunView | None = view
         self._tables: dict[str, GrowingTable] = {}
         self._signals: dict[str, Signal] = {}
-        self._has: dict[str, bool] = {}
+        self._available: dict[tuple[str, ...], bool] = {}
         self._position, self._stale = _stale_steps(view, self.steps, previous)
         usable = previous is not None and previous.places == self.places
         self._earlier = previous._tables if previous is not None and usable else {}
@@ -344,12 +346,14 @@ class PlaceSeries:
 
     def available(self, signal: Signal) -> bool:
         """Return True if the run has all columns that the signal needs."""
+        known = self._available.get(signal.needs)
+        if known is not None:
+            return known
         if self._view is None:
             raise ValueError("the series were released")
-        for need in signal.needs:
-            if need not in self._has:
-                self._has[need] = self._view.snapshot.has_number(need)
-        return all(self._has[need] for need in signal.needs)
+        known = all(self._view.snapshot.has_number(need) for need in signal.needs)
+        self._available[signal.needs] = known
+        return known
 
     def table(self, signal: Signal) -> np.ndarray:
         """Return the means of a signal, shape (4, K, S).

@@ -6,7 +6,7 @@ Input of a rule: a snapshot without the step that is still being written.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any
@@ -17,9 +17,10 @@ from rlpanel.analysis.step_texts import RunTexts
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import RANK, PlaceSeries
 from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
+from rlpanel.findings.engine.window_scan import row_median
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
-from rlpanel.store.columns.step_stats import MAX
+from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MIN
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
@@ -27,6 +28,39 @@ from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 PATIENT_STEPS = 3
 #: Seconds of a step whose duration is not known, and the least duration of a step.
 UNKNOWN_STEP, MIN_STEP = 600.0, 1.0
+
+
+class ColumnStats:
+    """Statistics of all columns at each step, as arrays over all of them.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        C columns.
+    stats : ndarray of float, shape (5, C, S)
+        See `rlpanel.store.columns.step_stats.Steps.stats`.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    std : ndarray of float, shape (C, S)
+        Standard deviations of the samples (ddof 1); NaN for steps with fewer than two.
+    """
+
+    def __init__(self, columns: Sequence[str], stats: np.ndarray) -> None:
+        self.columns, self._stats = tuple(columns), stats
+        self._at = {name: at for at, name in enumerate(self.columns)}
+        count, squares = stats[COUNT], np.where(stats[MIN] == stats[MAX], 0.0, stats[M2])
+        with np.errstate(all="ignore"):
+            self.std = np.where(count > 1, np.sqrt(squares / (count - 1)), np.nan)
+
+    def __contains__(self, column: str) -> bool:
+        return column in self._at
+
+    def of(self, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the statistics of some columns, shape (5, C, S), and their standard deviations, (C, S)."""
+        at = [self._at[name] for name in columns]
+        return self._stats[:, at], self.std[at]
 
 
 @dataclass(frozen=True)
@@ -107,12 +141,22 @@ class RuleContext:
 
     def spread(self, column: str) -> float:
         """Return the median over the steps of the samples' standard deviation; NaN if none is known."""
-        key = RuleContext.spread, column
-        if key not in self.results:
-            found = self.snapshot.steps.std(column)[: len(self.steps)]
-            self.results[key] = float(np.nanmedian(found)) if np.isfinite(found).any() else float("nan")
-        spread: float = self.results[key]
-        return spread
+        if column in self._spreads:
+            return self._spreads[column]
+        found = self.snapshot.steps.std(column)[: len(self.steps)]  # raises an error for what is no column
+        return float(row_median(found[None])[0])
+
+    @cached_property
+    def _spreads(self) -> dict[str, float]:
+        """The spread of each stored column."""
+        found = row_median(self.step_stats.std)
+        return dict(zip(self.step_stats.columns, found.tolist(), strict=True))
+
+    @cached_property
+    def step_stats(self) -> ColumnStats:
+        """Statistics of all stored columns at the complete steps."""
+        steps = self.snapshot.steps
+        return ColumnStats(steps.columns, steps.stats_of(steps.columns)[..., : len(self.steps)])
 
     @cached_property
     def change_z(self) -> float:
@@ -156,6 +200,11 @@ class RuleContext:
         places = self.place_series.places
         rows = np.flatnonzero([place.dimension == RANK for place in places])
         return [places[row].value for row in rows.tolist()], rows
+
+    @cached_property
+    def texts_moments(self) -> dict[str, np.ndarray]:
+        """Mean of each number of the texts, and its variance, at the complete steps, shape (S, 2) each."""
+        return self.texts.moments(self.steps.tolist()) if self.texts is not None else {}
 
     @cached_property
     def with_discarded(self) -> RuleContext:

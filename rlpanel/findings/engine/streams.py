@@ -6,9 +6,9 @@ each label, the texts that were read, and the trainer's scalars. No row of an ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from rlpanel.findings.engine.places import (
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, column_signal, each_sample, signal
 from rlpanel.metrics.engine.column_info import computed_columns, describe
-from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MIN
+from rlpanel.store.columns.step_stats import COUNT, MAX, MIN
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
 Scale = Literal["factor", "share", "level"]
@@ -101,6 +101,17 @@ class Stream:
         return np.asarray(self.values, float)
 
 
+def all_scaled(streams: Sequence[Stream]) -> np.ndarray:
+    """Return what `Stream.scaled` is of each, shape (K, S)."""
+    values = np.array([stream.values for stream in streams], float)
+    scales = np.array([stream.scale for stream in streams])
+    with np.errstate(all="ignore"):
+        factor, share = scales == "factor", scales == "share"
+        values[factor] = np.log(np.where(values[factor] > 0, values[factor], np.nan))
+        values[share] = np.arcsin(np.sqrt(np.clip(values[share], 0, 1)))
+    return values
+
+
 def streams_of(context: RuleContext) -> Iterator[Stream]:
     """Yield the streams of a run."""
     yield from _columns(context)
@@ -131,20 +142,23 @@ _FOLLOWS = ("advantage", "engine_shift", "ref_shift")
 
 def _columns(context: RuleContext) -> Iterator[Stream]:
     """Yield missing values, mean, spread and commonest value of each number column."""
-    snapshot, size = context.snapshot, len(context.steps)
-    steps, computed, commonest = snapshot.steps, computed_columns(), 0
-    steps.compute_all()
-    for column in snapshot.numbers:
-        if column in _FOLLOWS or column.endswith("_sum"):
+    snapshot, size, commonest = context.snapshot, len(context.steps), 0
+    steps, computed, has_tokens = snapshot.steps, computed_columns(), snapshot.has_number("response_tokens")
+    columns = [
+        name
+        for name in snapshot.numbers
+        if name not in _FOLLOWS
+        and not name.endswith("_sum")
+        # The number of characters is the same length in another unit.
+        and not (name == "response_chars" and has_tokens)
+    ]
+    stats, spreads = context.step_stats.of(columns)
+    all_levels = _levels_of(stats, spreads)
+    for column, count, mean, spread, level in zip(
+        columns, stats[COUNT], stats[MEAN_OF_STEP], spreads, all_levels, strict=True
+    ):
+        if not level.samples:
             continue
-        if column == "response_chars" and snapshot.has_number("response_tokens"):
-            continue  # the same length in another unit
-        stats = steps.stats(column)[:, :size]
-        count, low, high, mean, squares = stats[[COUNT, MIN, MAX, MEAN_OF_STEP, M2]]
-        if not count.any():
-            continue
-        with np.errstate(all="ignore"):
-            spread = np.where(count > 1, np.sqrt(np.where(low == high, 0.0, squares) / (count - 1)), np.nan)
         is_reward = column == "reward" or column.startswith("rewards/")
         label, weight = describe(column).label, PRIMARY if is_reward else USUAL
         expected = np.maximum(steps.expected(column)[:size], 1)
@@ -157,25 +171,19 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
                 where=where,
                 signal=_missing(column),
             )
-        has_value = np.isfinite(low)
-        if not has_value.any():
-            continue
-        lowest, highest = float(low[has_value].min()), float(high[np.isfinite(high)].max(initial=-np.inf))
-        if lowest == highest:
+        if not level.lowest < level.highest:
             continue
         own = column_signal(column)
-        if lowest >= 0 and highest <= 1 and _is_binary(context, column):
+        if level.lowest >= 0 and level.highest <= 1 and _is_binary(context, column):
             yield Stream(label, mean, "share", MIN_ANGLE, 0.25 / np.sqrt(count), weight, column, signal=own)
             continue
-        known = np.isfinite(spread)
-        usual = float(spread[known].mean()) if known.any() else 0.0
-        floor = np.where(known, spread, usual) ** 2 / np.maximum(count, 1)
-        if lowest >= 0 and mean[count > 0].min() > 0 and not is_reward:
+        floor = level.floor
+        if level.lowest >= 0 and level.lowest_mean > 0 and not is_reward:
             yield Stream(label, mean, "factor", MIN_FACTOR, floor / mean**2, weight, column, signal=own)
         else:
-            yield Stream(label, mean, "level", MIN_SPREADS * usual, floor, weight, column, signal=own)
+            yield Stream(label, mean, "level", MIN_SPREADS * level.spread, floor, weight, column, signal=own)
         # The few prompts of a step say little about the spread of their lengths.
-        if column != "prompt_chars" and known.any() and (spread[known] > 0).mean() > 0.5:
+        if column != "prompt_chars" and level.varying > 0.5:
             share = 0.5 / np.maximum(np.sqrt(count), 1)
             weight = USUAL if is_reward else SECONDARY
             yield Stream(f"spread of {label}", spread, "factor", 2 * MIN_FACTOR, share, weight, column)
@@ -187,6 +195,40 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
                 context.table(common)[MEAN, 0],
             )
             yield share_stream(name, values, np.sqrt(count), column=column, signal=common)
+
+
+class _Level(NamedTuple):
+    """What the streams of a column need of all steps together.
+
+    Smallest and largest value, smallest mean of a step, mean standard deviation of a step's samples, share of
+    the steps whose samples vary, and the variance of each step's mean.
+    """
+
+    samples: float
+    lowest: float
+    highest: float
+    lowest_mean: float
+    spread: float
+    varying: float
+    floor: np.ndarray
+
+
+def _levels_of(stats: np.ndarray, spreads: np.ndarray) -> list[_Level]:
+    """Return the level of each column: all columns at once, since each call of numpy takes time."""
+    count, mean, low, high = stats[[COUNT, MEAN_OF_STEP, MIN, MAX]]
+    known = np.isfinite(spreads)
+    some = np.maximum(known.sum(axis=1), 1)
+    usual = np.where(known, spreads, 0.0).sum(axis=1) / some
+    parts = (
+        count.sum(axis=1),
+        np.where(np.isfinite(low), low, np.inf).min(axis=1),
+        np.where(np.isfinite(high), high, -np.inf).max(axis=1),
+        np.where(count > 0, mean, np.inf).min(axis=1),
+        usual,
+        (known & (spreads > 0)).sum(axis=1) / some,
+    )
+    floor = np.where(known, spreads, usual[:, None]) ** 2 / np.maximum(count, 1)
+    return [_Level(*each, row) for each, row in zip(np.array(parts).T.tolist(), floor, strict=True)]
 
 
 #: Columns whose commonest value is compared: each takes time.
@@ -312,6 +354,7 @@ _TEXTS = {
     "truth_missing": ("samples without a ground truth", True, "reference"),
     "truth_in_prompt": ("prompts with the ground truth", True, "reference"),
     "truth_changed": ("prompts with another ground truth than before", True, "reference"),
+    "prompt_words": ("overlap of a response with its prompt, as a share of the prompt's words", False, ""),
     "truth_chars": ("length of a ground truth", False, "reference"),
     "empty_results": ("empty tool results", True, "conversation"),
     "result_chars": ("length of a tool result", False, "conversation"),
@@ -332,19 +375,18 @@ def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[S
     """Yield the numbers of the texts that were read; also ``constant`` ones, for a comparison of runs."""
     if context.texts is None:
         return
-    unknown = (np.nan, np.nan)
-    read = [context.texts.steps.get(step) for step in context.steps.tolist()]
-    names = {name for each in read if each is not None for name in each.moments}
+    moments = context.texts_moments
+    size = np.zeros(0)
     for name, (text, is_share, tab) in _TEXTS.items():
-        if name not in names:
+        if name not in moments:
             continue
-        found = [unknown if each is None else each.moments.get(name, unknown) for each in read]
-        mean, variance = np.array(found).T
+        mean, variance = moments[name].T
         known = np.isfinite(mean)
         if not known.any() or (not constant and np.ptp(mean[known]) == 0):
             continue
         if is_share:
-            size = np.array([0 if each is None else len(each.rows) for each in read])
+            if not len(size):
+                size = context.texts.sizes(context.steps.tolist())
             yield share_stream(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
         elif name in ("result_chars", "truth_chars"):  # a mean of logarithms
             yield Stream(text, np.exp(mean), "factor", MIN_FACTOR, variance, tab=tab, text=name)

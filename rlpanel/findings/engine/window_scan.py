@@ -53,8 +53,9 @@ _APART = {8: (1, 2, 3), 20: (1,)}
 _LONG = 20
 #: Turns the median absolute second difference of white noise into its standard deviation, and that of others.
 _SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
-#: Newest steps that are looked at again, since late lines may change them; and steps looked at at once.
-_UNSETTLED, _AT_ONCE = 8, 400
+#: Newest steps that are looked at again, since late lines may change them: lines that are later still cost a
+#: new scan. And steps looked at at once.
+_UNSETTLED, _AT_ONCE = 4, 400
 #: Score of a difference whose standard error is 0.
 _MAX_SCORE = np.finfo(np.float64).max
 
@@ -523,8 +524,9 @@ class Windows:
         last = ends + 1 - self._start
         first = last - width
         inside = first >= 0
-        count, total, measured, spread = (
-            self._sums[:, :, np.maximum(last, 0)] - self._sums[:, :, np.maximum(first, 0)]
+        # `np.take` needs half the time of indexing.
+        count, total, measured, spread = np.take(self._sums, np.maximum(last, 0), axis=2) - np.take(
+            self._sums, np.maximum(first, 0), axis=2
         )
         with np.errstate(all="ignore"):
             mean, variance = total / count, spread / measured / count

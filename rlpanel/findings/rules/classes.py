@@ -14,6 +14,7 @@ from rlpanel.findings.engine.places import MEAN, SAMPLES, Place
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark
 from rlpanel.findings.rules.held_out import copies, reward_parts
+from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Fewest steps and samples of a class without a reward, and most of the other samples that have none.
 _MIN_STEPS, _MIN_SAMPLES, _OTHERS = 4, 24, 0.9
@@ -49,11 +50,10 @@ def _at_lowest(column: str, lowest: float) -> Signal:
 
 def _stretches(context: RuleContext, column: str) -> Iterator[_Stretch]:
     """Yield the classes of which no sample gets more than the lowest value, up to the newest step."""
-    values = context.column(column)
-    known = np.isfinite(values)
-    if not known.any() or not np.ptp(values[known]):
+    low, high = context.step_stats.of([column])[0][[MIN, MAX], 0]
+    if not np.nanmin(low, initial=np.inf) < np.nanmax(high, initial=-np.inf):
         return
-    lowest = float(values[known].min())
+    lowest = float(np.nanmin(low))
     table = context.table(_at_lowest(column, lowest))
     share, samples = table[MEAN], table[SAMPLES]
     # Most classes get more in the newest steps.

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import percent, since, span, standard_errors
+from rlpanel.findings.engine.change import Change, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, finding_of_rows, severity_of
 from rlpanel.findings.engine.change_tests import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.places import SAMPLES
+from rlpanel.findings.engine.places import GROUPS, MEAN, SAMPLES, WHOLE_RUN
 from rlpanel.findings.engine.rule import PATIENT_STEPS, RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings
 from rlpanel.findings.engine.signal import RowBatch, each_sample, mark, signal
@@ -32,6 +32,8 @@ _NAMED = 5
 _LONG = 3600.0
 #: Share of the fall that the rise of zeros must have, standard errors of that rise, and steps before it.
 _AS_ZERO, _AS_ZERO_Z, _AS_ZERO_BEFORE = 0.5, 3.0, 20
+#: Fewest steps before and after missing rewards end, and the chance that none is missing after it.
+_STEPS_BEFORE, _STEPS_AFTER, _NONE_CHANCE = 12, 4, 1e-6
 
 
 @signal("missing_advantage", "advantage")
@@ -226,14 +228,36 @@ def _zero(rows: RowBatch) -> np.ndarray:
     return mark(rows.number("reward") == 0, rows.has_outcome)
 
 
+def _none_missing(context: RuleContext) -> Change | None:
+    """Return the newest steps if no sample in them is without a reward, as chance would not have it.
+
+    Samples of one group count as one: they may fail together.
+    """
+    if not context.available(_missing):
+        return None
+    table = context.table(_missing)
+    share, groups, samples = (np.nan_to_num(table[part, 0]) for part in (MEAN, GROUPS, SAMPLES))
+    some = np.flatnonzero(share > 0)
+    onset = int(some[-1]) + 1 if len(some) else 0
+    if onset < _STEPS_BEFORE or len(share) - onset < _STEPS_AFTER:
+        return None
+    usual = float((share[:onset] * samples[:onset]).sum() / max(samples[:onset].sum(), 1.0))
+    if usual < context.thresholds.missing_share or (1 - usual) ** groups[onset:].sum() > _NONE_CHANCE:
+        return None
+    mask = np.arange(len(share)) >= onset
+    return Change(_missing, WHOLE_RUN, mask, True, usual, 0.0, share, sign=-1)
+
+
 @rule("Missing rewards become 0", "missing_share", "change_z")
 def missing_as_zero(context: RuleContext) -> Iterator[Finding]:
     """The share of samples without a reward falls by more than this, and that of zeros rises.
 
-    The fall is tested by two windows of steps with errors clustered by group. The share of zeros must rise by
-    at least half of the fall, and by this many standard errors of the steps.
+    The fall is tested by two windows of steps with errors clustered by group, or by the chance that no sample
+    of the newest steps is without one. The share of zeros must rise by at least half of the fall, and by this
+    many standard errors of the steps.
     """
     change = sustained(context, _missing, context.thresholds.missing_share, sign=-1, places=False)
+    change = change or _none_missing(context)
     if change is None or not np.isfinite(change.before):
         return
     zeros = PlaceTable.of(context, _zero).mean[0]
@@ -247,12 +271,17 @@ def missing_as_zero(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, {percent(change.after)} of the samples have no reward "
-        f"({percent(change.before)} before), while {percent(rise)} more have a reward of exactly 0.",
+        f"{since(context.steps, change)}, {percent(change.after) if change.after else 'none'} of the "
+        f"samples has no reward ({percent(change.before)} before), while {percent(rise)} more have a reward "
+        "of exactly 0.",
         harmful=False,
         column="reward",
         where="reward == 0",
-        evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],
+        evidence=[
+            f"The fall is {standard_errors(change.z)} of the two windows."
+            if change.z
+            else f"None is without a reward in {int(change.mask.sum()):,} steps in a row."
+        ],
         advice="Check whether errors of the reward function are now logged as 0: the policy is trained on "
         "them as on wrong answers.",
         subject="reward",

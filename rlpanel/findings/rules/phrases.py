@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median
 
 import numpy as np
 
@@ -213,17 +212,22 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
     if context.texts is None or len(steps) < _MIN_BEFORE + 1:
         return
     for kind, verb in (("prompt end", "end"), ("prompt begin", "begin")):
+        shares = context.texts_moments.get(f"unseen {kind}")
+        if shares is None:
+            continue
+        unseen = np.nan_to_num(shares[np.isin(context.steps, steps), 0])
+        ends = np.arange(_MIN_BEFORE, len(steps))
+        starts, usual_so_far = np.maximum(ends - 10, 1), np.cumsum([0, *(unseen <= _USUALLY)])
+        was_usual = usual_so_far[ends] - usual_so_far[starts] > (ends - starts) / 2
+        possible = ends[(unseen[ends] >= _UNSEEN) & was_usual].tolist()[::-1]
+        if not possible:
+            continue
         parts = [context.texts.steps[step].phrases[kind] for step in steps]
         sizes = np.array([max(int(part.counts.sum()), 1) for part in parts])
         of_step = np.repeat(np.arange(len(steps)), [len(part.keys) for part in parts])
         keys, of_key = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
         counts = np.concatenate([part.counts for part in parts]).astype(float)
-        first = np.full(len(keys), len(steps))
-        np.minimum.at(first, of_key, of_step)
-        unseen = np.bincount(of_step, counts * (first[of_key] == of_step), minlength=len(steps)) / sizes
-        for at in (np.flatnonzero(unseen[_MIN_BEFORE:] >= _UNSEEN) + _MIN_BEFORE).tolist()[::-1]:
-            if median(unseen[max(1, at - 10) : at].tolist()) > _USUALLY:
-                continue
+        for at in possible:
             old, new = (
                 np.bincount(of_key[part], counts[part], minlength=len(keys))
                 for part in (of_step < at, of_step >= at)

@@ -290,14 +290,18 @@ def rank_differs(context: RuleContext) -> Iterator[Finding]:
 def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Finding]:
     names, rows = context.ranks()
     table = context.table(compared.signal)[:, rows]
-    gap, error = _gaps(table, positive=compared.signal.kind == "positive")
-    least = compared.least
-    if compared.signal.kind != "positive":
+    is_positive, least = compared.signal.kind == "positive", compared.least
+    if not is_positive:
         spread = context.spread(compared.column)
         if not np.isfinite(spread):  # nothing to compare a difference with
             return
         least *= spread
+    gap, rest = _gaps(table, positive=is_positive)
     widths = [min(width, gap.shape[1]) for width in _WINDOWS]
+    with np.errstate(all="ignore"):
+        if not any((np.abs(mean) > least).any() for mean in _trailing(gap, *widths)):
+            return  # the error of a small difference need not be known
+    error = _gap_errors(table, rest, positive=is_positive)
     both = np.concatenate([gap, error**2])
     found = [
         _clearest(mean[: len(gap)], mean[len(gap) :], least, width)
@@ -363,21 +367,28 @@ def _moved(table: np.ndarray, far: np.ndarray, width: int) -> int:
 
 
 def _gaps(table: np.ndarray, *, positive: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return each rank's mean less that of all others, and its error, shape (P, S)."""
+    """Return each rank's mean less that of all others, and the mean of the others, shape (P, S)."""
     with np.errstate(all="ignore"):
         weight = table[SAMPLES]
         total = np.nan_to_num(table[MEAN]) * weight
         rest_weight = weight.sum(axis=0) - weight
         rest = (total.sum(axis=0) - total) / rest_weight
+        return (np.log(table[MEAN]) - np.log(rest) if positive else table[MEAN] - rest), rest
+
+
+def _gap_errors(table: np.ndarray, rest: np.ndarray, *, positive: bool) -> np.ndarray:
+    """Return the error of each rank's mean less that of all others, shape (P, S)."""
+    with np.errstate(all="ignore"):
+        weight = table[SAMPLES]
+        rest_weight = weight.sum(axis=0) - weight
         spread = np.nan_to_num(table[VARIANCE]) * weight**2
         rest_variance = (spread.sum(axis=0) - spread) / rest_weight**2
         if positive:
-            gap = np.log(table[MEAN]) - np.log(rest)
             variance = table[VARIANCE] / table[MEAN] ** 2 + rest_variance / rest**2
         else:
-            gap, variance = table[MEAN] - rest, table[VARIANCE] + rest_variance
+            variance = table[VARIANCE] + rest_variance
     usual = np.nanmedian(np.sqrt(variance)) if np.isfinite(variance).any() else np.nan
-    return gap, np.fmax(np.sqrt(variance), usual / 2)
+    return np.fmax(np.sqrt(variance), usual / 2)
 
 
 def _trailing(values: np.ndarray, *widths: int) -> list[np.ndarray]:

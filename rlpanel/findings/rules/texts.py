@@ -82,11 +82,8 @@ def _text_changes(context: RuleContext) -> dict[tuple[str, int], TextChange]:
     steps, texts = read_steps(context), context.texts
     if texts is None or len(steps) < MIN_STEPS:
         return {}
-    unknown = (np.nan, np.nan)
-    moments = {
-        name: np.array([texts.steps[step].moments.get(name, unknown) for step in steps])
-        for name in texts.steps[steps[-1]].moments
-    }
+    newest, is_read = texts.steps[steps[-1]].numbers, np.isin(context.steps, steps)
+    moments = {name: values[is_read] for name, values in context.texts_moments.items() if name in newest}
     tests = [test for test in TESTS if test[0] in moments]
     if not tests:
         return {}

@@ -10,7 +10,7 @@ from rlpanel.findings.engine.change import number, percent
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.streams import PRIMARY, Stream, streams_of
+from rlpanel.findings.engine.streams import PRIMARY, Stream, all_scaled, streams_of
 from rlpanel.findings.engine.two_windows import AFTER, BEFORE, Jump, jumps, thresholds
 from rlpanel.store.columns.step_stats import MAX, MIN
 
@@ -44,9 +44,11 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     """
     first = max(0, len(context.steps) - _MAX_STEPS)
     streams = list(streams_of(context))
-    values = np.array([stream.scaled for stream in streams])[:, first:]
-    shape = len(context.steps)
-    floor = np.array([np.broadcast_to(stream.floor, shape) for stream in streams])[:, first:]
+    values = all_scaled(streams)[:, first:]
+    floor = np.empty((len(streams), len(context.steps)))
+    for row, stream in zip(floor, streams, strict=True):
+        row[:] = stream.floor
+    floor = floor[:, first:]
     limit = thresholds(np.array([stream.weight for stream in streams]), STEPS_PER_ALARM)
     least = np.array([stream.least for stream in streams])
     found = {jump.row: jump for jump in jumps(values, floor, least, limit - _WEAKER)}

@@ -230,6 +230,12 @@ def listing_version(folder: str | os.PathLike[str]) -> int:
     return get_store(os.fspath(folder)).refresh(os.fspath(folder))
 
 
+def list_anew(folder: str | os.PathLike[str]) -> None:
+    """Let the next look at a remote folder ask for a new listing; a local one needs none."""
+    if is_remote(folder):
+        get_store(os.fspath(folder)).expire(os.fspath(folder))
+
+
 def connection_error(path: str | os.PathLike[str]) -> str:
     """Return why the machine that holds a path does not answer; empty if it does or the path is local."""
     return get_store(os.fspath(path)).connection_error if is_remote(path) else ""

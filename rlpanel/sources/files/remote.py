@@ -161,6 +161,12 @@ class RemoteStore:
         below = [each for each in list(self._folders) if each == folder or each.startswith(f"{folder}/")]
         return max((self._listing(each, raises=each == folder).version for each in below), default=0)
 
+    def expire(self, folder: str) -> None:
+        """Let the next look at a folder, and at all known ones below, ask for a new listing."""
+        for each, listing in list(self._folders.items()):
+            if each == folder or each.startswith(f"{folder}/"):
+                listing.due = 0.0
+
     def last_status(self, url: str) -> os.stat_result | None:
         """Return a file's status from the last listing, without a request; None if it is not in one."""
         folder, _, name = url.rpartition("/")

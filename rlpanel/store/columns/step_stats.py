@@ -318,6 +318,22 @@ class Steps:
         """Return all statistics of a column per step, shape (5, S); see `stat`."""
         return self._stats(column, slice(None))
 
+    def stats_of(self, columns: Sequence[str]) -> np.ndarray:
+        """Return all statistics of some columns per step, shape (5, C, S): far faster than one by one.
+
+        The statistics of all columns are computed, see `compute_all`.
+        """
+        self.compute_all()
+        if not self._chunks or not columns:
+            return np.empty((5, len(columns), len(self.values) if self._chunks else 0))
+        at = [self.columns.index(column) for column in columns]
+        found = np.concatenate([chunk[:, at] for chunk in self._chunks], axis=-1)[..., self._order]
+        if self._by_rows and self.further is not None:
+            for place, column in enumerate(columns):
+                if column in self.further.columns:
+                    found[:, place] = self._with_further(column, self.further)
+        return found
+
     def _stats(self, column: str, which: int | slice) -> np.ndarray:
         if column not in self.columns:
             raise KeyError(column)

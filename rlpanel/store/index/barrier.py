@@ -73,3 +73,19 @@ class Barrier:
             return size
         missing = size - tail.bytes_done - tail.partial
         return missing if file.more and missing > 0 else -1
+
+
+def gained(files: RunFiles) -> dict[str, int]:
+    """Return the bytes that the files of a run have and that were not read, by the file's name.
+
+    Of a file that is not longer, but has changed, all bytes count. Files that are new are not looked for.
+    """
+    found = {}
+    for file in files.numbered:
+        tail = file.reader.tail
+        with suppress(OSError):  # the file is gone
+            if not file.gone and tail.changed():
+                size = file_access.stat(file.reader.path).st_size
+                missing = size - tail.bytes_done - tail.partial
+                found[file.reader.name] = missing if missing > 0 else size
+    return found

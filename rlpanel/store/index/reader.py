@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from rlpanel.errors import describe_error
 from rlpanel.settings import Reading, StoreLimits
 from rlpanel.sources.adapters.key_mapping import create_mapping
-from rlpanel.sources.files.file_access import AnyPath, path_of
+from rlpanel.sources.files.file_access import AnyPath, list_anew, path_of
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
@@ -285,6 +285,9 @@ class Reader:
         ready = {path: index for path, index in runs.items() if not self._run_faults.rest(path)}
         anew = new_runs | failed | {index.path for index, barrier in barriers if not barrier.is_armed}
         rescanned = [path for path in ready if rescan_runs or path in anew]
+        for index, barrier in barriers:
+            if not barrier.is_armed:
+                list_anew(index.path)  # a listing from before the call may lack lines
         unchanged: set[AnyPath] = set()
         for path in rescanned:
             is_timed = not early and path not in anew

@@ -26,7 +26,7 @@ from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.columns.scalar_log import ScalarLog
-from rlpanel.store.index.barrier import Barrier
+from rlpanel.store.index.barrier import Barrier, gained
 from rlpanel.store.index.folder_settings import AGAIN, Setting, run_settings
 from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
 from rlpanel.store.index.remote_fetch import RemoteFetch
@@ -206,6 +206,10 @@ class RunIndex:
     def arm(self, barrier: Barrier) -> None:
         """Note for a barrier how much the files hold, as they were listed last."""
         barrier.arm(self._files)
+
+    def unread_bytes(self) -> dict[str, int]:
+        """Return how many bytes each file has gained since it was read, by its name; see `gained`."""
+        return gained(self._files)
 
     def has_passed(self, barrier: Barrier) -> bool:
         """Return True if a snapshot has all lines that the files held when a barrier was armed."""

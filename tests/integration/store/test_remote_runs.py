@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import rlpanel
+from rlpanel.api.run import Run
 from rlpanel.errors import RemoteError, RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.files import remote
+from rlpanel.sources.files import file_access, remote
 from rlpanel.sources.files.remote import RetryPause, get_store
 from rlpanel.sources.files.remote_file import RemoteFile
 from rlpanel.store.index.reader import Reader
@@ -30,6 +31,9 @@ from tests.waiting import wait_until
 RANK0, RANK1 = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
 STEP1 = [line(1, index=at) for at in range(8)]
 STEP2 = [line(2, index=at) for at in range(8)]
+
+#: Seconds; nothing waits this long unless it fails.
+PATIENCE = 30.0
 
 #: More bytes than are requested at once without reading ahead.
 STEPS = [line(step, index=at) for step in range(1, 7) for at in range(8)]
@@ -134,6 +138,34 @@ def test_storage_that_signs_nothing_is_followed_by_size_and_time(name: str, tmp_
         held.append((found.snapshot.samples, found.snapshot.has_number("rewart")))
     assert held == [(8, False), (16, False), (8, False), (8, True)]
     assert [run.name for run in rlpanel.discover(f"memory://{name}")] == ["run"]
+
+
+def test_a_caller_waits_for_lines_that_the_bucket_just_got(bucket: Bucket, name: str) -> None:
+    bucket.put(f"{name}/{RANK0}", *STEP1)
+    reader = Reader(Reading())
+    try:
+        run = Run(reader.open(url(name)), reader)
+        run.wait(PATIENCE)
+        assert run.stats().rows == 8
+        bucket.put(f"{name}/{RANK0}", *STEP1, *STEP2, STEPS[-1][:40])  # longer, and half a line
+        bucket.put(f"{name}/{RANK1}", *(line(1, rank=1, index=at) for at in range(4)))  # a new file
+        run.wait(PATIENCE)
+        assert (run.stats().rows, run.stats().ranks) == (20, 2)
+    finally:
+        reader.stop()
+
+
+def test_a_folder_is_listed_again_for_a_caller_who_waits(bucket: Bucket, name: str) -> None:
+    bucket.put(f"{name}/{RANK0}", *STEP1)
+    remote.clear_stores()
+    get_store(url(name)).interval = 60.0
+    found = [len(list(file_access.scan(url(name))))]
+    bucket.put(f"{name}/{RANK1}", *STEP1)
+    found.append(len(list(file_access.scan(url(name)))))  # the listing counts for some seconds
+    file_access.list_anew(url(name))
+    found.append(len(list(file_access.scan(url(name)))))
+    remote.clear_stores()
+    assert found == [1, 1, 2]
 
 
 def test_a_half_line_waits_for_its_end(bucket: Bucket, name: str, tmp_path: Path) -> None:

@@ -84,6 +84,21 @@ def test_a_file_that_grows_all_the_time_is_read_up_to_the_call(tmp_path: Path) -
         assert run.stats().steps == written[0]
 
 
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "not followed"])
+def test_a_run_that_is_not_followed_says_that_its_files_have_grown(tmp_path: Path, closed: bool) -> None:
+    run = rlpanel.open_run(write_run(tmp_path, steps=1, samples=1), follow=closed)
+    run.wait(PATIENCE)
+    run.close()
+    assert run.wait(PATIENCE)  # nothing has come since
+    new = line(2)
+    append(tmp_path / RANK0, new)
+    with pytest.raises(NotYetRead, match=f"{RANK0} is {len(new):,} bytes behind; open the run again"):
+        run.wait(PATIENCE)
+    with rlpanel.open_run(tmp_path, follow=False) as again:
+        assert again.wait(PATIENCE)
+        assert again.steps.step.tolist() == [1, 2]
+
+
 def test_a_backlog_and_what_is_appended_meanwhile_are_waited_for(tmp_path: Path) -> None:
     write_run(tmp_path, steps=60, samples=8)
     reader = Reader(Reading(jobs=0, backlog_bytes=1, turn_bytes=4096, cache=False))
