@@ -32,8 +32,10 @@ from rlpanel.sources.files.file_access import (
 )
 from rlpanel.sources.files.storage_requests import Span
 from rlpanel.sources.inference import content
+from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.infer import infer, infer_document
 from rlpanel.sources.inference.inference import Inference
+from rlpanel.sources.inference.known_fields import UNSURE
 from rlpanel.sources.readers.containers import (
     ARCHIVE,
     DOCUMENT,
@@ -330,7 +332,7 @@ def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> 
 
 
 def _renamed_reward(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
-    """Return the format of lines with rlpanel's names, but another one for the reward: ``format_reward``."""
+    """Return the format of lines with rlpanel's names, but another one for the reward, such as ``score``."""
     if "reward" in document or "rewards" in document or name.rpartition("/")[2].startswith(_NAMED):
         return None
     records = list(_records(each.lines))
@@ -338,7 +340,8 @@ def _renamed_reward(document: Mapping[str, Any], each: Content, name: str) -> Fi
         return None
     inference = infer(records, name)
     key = inference.keys.get("reward", "")
-    is_said = "." not in key and key.lower().endswith("reward")
+    match = fields_of(key).get("reward")
+    is_said = "." not in key and match is not None and match.group < UNSURE
     return (
         _inferred_format(inference, records, name, final=each.final) if inference.is_run and is_said else None
     )

@@ -44,8 +44,8 @@ ALIASES = {
         (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
         generated_answer, gen, gens;
         output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
-        output_text (OpenAI), reply, answer_text, sample, samples, final_text, final_message, submission
-        (SWE-agent), submissions (letta-evals);
+        output_text (OpenAI), reply, answer_text, sample, samples, rollouts, attempts, candidates, final_text,
+        final_message, submission (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
         final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought;
         pred (Qwen2.5-Math), predicted, answer (GSM8K), solution (Reflexion), text (OpenAI),
@@ -62,11 +62,11 @@ ALIASES = {
         (evalplus), exact_match (lm-evaluation-harness), true_false (PromptPG), outcome, win, won;
         overall_score (UltraFeedback), r (tree-of-thought), f1 (SQuAD), em (SQuAD), pass_rate,
         graded (LiveCodeBench), valid (BFCL), utility, grade, rating,
-        human_label (AutoRace)""",
+        human_label (AutoRace), extractive_match (lighteval)""",
     "rewards": """
         rewards (rlpanel), reward_info (tau-bench), reward_components, reward_breakdown, reward_parts,
         reward_dict, sub_rewards, component_rewards;
-        scores (Inspect), metrics (verifiers), score_breakdown, subscores""",
+        scores (Inspect), metrics (verifiers), metric (lighteval), score_breakdown, subscores""",
     "ground_truth": """
         ground_truth (rlpanel, verl), gt (Qwen2.5-Math), gts (verl), reward_model.ground_truth (verl),
         reference_answer, expected_answer (NeMo Skills), gold (lm-evaluation-harness), gold_answer,

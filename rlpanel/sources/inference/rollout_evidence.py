@@ -76,6 +76,8 @@ class RolloutEvidence(KnownFields):
             return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
         if self._is_choice() and self._is_reply(answer.guess.key):
             return True  # the result of a batch of requests
+        if "*" in answer.guess.key and _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
+            return True  # a list of rollouts
         is_named = _NAMED_SAMPLES.search(self._name) is not None
         is_of_model = names_model(self._name)
         is_judged = "ground_truth" in self.taken and (

@@ -176,6 +176,29 @@ ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
             "finish_reason": "response.body.choices.0.finish_reason",
         },
     ),
+    "rollouts of a search in a list": (
+        [
+            {"question": f"q{i}", "rollouts": [{"text": "a", "value": 0.1}, {"text": "b"}], "answer": "4"}
+            for i in range(3)
+        ],
+        {"prompt": "question", "response": "rollouts.*.text", "ground_truth": "answer", "group": "question"},
+    ),
+    "details of lighteval": (
+        [
+            {
+                "doc": {"query": f"q{i}"},
+                "model_response": {"text": ["a"]},
+                "metric": {"extractive_match": float(i % 2)},
+            }
+            for i in range(4)
+        ],
+        {
+            "prompt": "doc.query",
+            "response": "model_response.text",
+            "reward": "metric.extractive_match",
+            "rewards": "metric",
+        },
+    ),
     "messages of LangGraph": (
         [
             {
