@@ -90,15 +90,15 @@ def _fields(item: dict[str, Any]) -> Fields:
     yield "reward", item.pop("scores")
     yield "prompt_token_ids", tokens[:first]
     yield "response_token_ids", tokens[first:]
-    if not all(trained[first:]):
-        yield "loss_mask", list(map(int, trained[first:]))
+    yield "loss_mask", list(map(int, trained[first:]))
     yield from _texts(item.pop("messages", None))
     for key, value in item.items():
-        if key in _ARRAYS and isinstance(value, list):
-            whole = len(value) == len(tokens)
-            yield _ARRAYS[key], _of_response(value, trained, first) if whole else value
+        is_list = isinstance(value, list)
+        # Arrays of other names, such as token_scores, are passed on under these.
+        if is_list and len(value) == len(tokens) and not any(isinstance(each, (str, list)) for each in value):
+            yield _ARRAYS.get(key, key), _of_response(value, trained, first)
         else:
-            yield key, value
+            yield _ARRAYS.get(key, key) if is_list else key, value
 
 
 def _of_response(values: list[Any], trained: list[bool], first: int) -> list[Any]:

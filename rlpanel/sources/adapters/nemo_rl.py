@@ -129,8 +129,8 @@ def _arrays(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, name in _ARRAYS.items():
         if values.get(key) is not None:
             yield name, _masked(key, values[key], mask, tokens)
-    if values.get("sample_loss_mask") == 0:
-        yield "loss_mask", [0.0] * int(np.count_nonzero(mask))
+    # All of these tokens are trained, unless the whole sample is not.
+    yield "loss_mask", [float(values.get("sample_loss_mask") != 0)] * int(np.count_nonzero(mask))
 
 
 def _mask(values: dict[str, Any]) -> np.ndarray:

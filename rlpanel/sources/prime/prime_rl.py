@@ -64,10 +64,8 @@ class Branch:
     has_others: bool = False
 
     @property
-    def loss_mask(self) -> list[int] | None:
-        """1 for each sampled token that is trained in this branch, else 0; None if all are."""
-        if all(self.trained):
-            return None
+    def loss_mask(self) -> list[int]:
+        """1 for each sampled token that is trained in this branch, else 0."""
         sampled = (sum(map(bool, node.get("mask") or ())) for node in self.nodes)
         return [int(own) for own, count in zip(self.trained, sampled, strict=True) for _ in range(count)]
 
@@ -263,7 +261,7 @@ def branch_record(branch: Branch, step: Any, shared: list[Field], path: str, *, 
         reason = "the branch was not trained: a summary that was not used, or no message of its own"
         fields += [("split", DISCARDED), ("status", DISCARDED), ("status_reason", reason)]
         fields = [(name, value) for name, value in fields if name != "trainer_version"]
-    elif mask is not None:
+    elif mask:
         fields.append(("loss_mask", mask))
     record = build_record(step, fields, path, full=full)
     if "loss_mask" in record.arrays:

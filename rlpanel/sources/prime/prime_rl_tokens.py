@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -31,6 +32,9 @@ _NAMES = {
     "advantages": "advantages",
     "entropy": "entropy",
 }
+
+
+_KNOWN = frozenset({*_NAMES, "step", "rank", "micro_step", "env_name", "token_ids", "loss_mask"})
 
 
 class PrimeTokens:
@@ -57,6 +61,7 @@ class PrimeTokens:
 def _other_fields(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, Any]]:
     ids = to_float_array(document["token_ids"])
     yield "response_token_ids", ids[mask].tolist()
+    yield "loss_mask", [1] * int(np.count_nonzero(mask))
     first = int(np.argmax(mask)) if mask.any() else len(mask)
     yield "prompt_token_ids", whole_numbers(ids[:first].tolist())
     for key in ("rank", "micro_step", "env_name"):
@@ -65,7 +70,7 @@ def _other_fields(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tup
 
 
 def _arrays(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, list[float]]]:
-    """Yield the trainer's arrays, reduced to the tokens of the mask."""
+    """Yield the trainer's arrays, reduced to the tokens of the mask; others have their own names."""
     for key, name in _NAMES.items():
         if document.get(key) is None:
             continue
@@ -73,6 +78,10 @@ def _arrays(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str
         if len(values) != len(mask):
             raise LineError(f"{key!r} has {len(values)} values for {len(mask)} tokens")
         yield name, values[mask].tolist()
+    for key, value in document.items():
+        if key not in _KNOWN and isinstance(value := to_python(value), list) and len(value) == len(mask):
+            with suppress(TypeError, ValueError):  # a list of texts, or of lists
+                yield key, to_float_array(value)[mask].tolist()
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ def test_nemo_gives_the_responses_tokens_without_prompt_and_padding(tmp_path: Pa
         "logprobs": [-0.1, -0.2],
         "rollout_logprobs": [-0.3, -0.4],
         "advantages": [0.25, 0.5],
+        "loss_mask": [1.0, 1.0],
     }
     assert frame["response_tokens"].tolist() == [2.0]
 
@@ -178,8 +179,8 @@ def test_a_nemo_sample_outside_of_the_loss_has_a_mask_of_zeros(tmp_path: Path, k
     with read(tmp_path) as run:
         frame = run.samples()
         sample = run.sample(frame["uid"][0])
-    mask = None if sample.loss_mask is None else sample.loss_mask.tolist()
-    assert (mask, sample.reward) == ((None, 0.5) if kept else ([0.0, 0.0], 0.5))
+    assert sample.loss_mask is not None
+    assert (sample.loss_mask.tolist(), sample.reward) == ([kept, kept], 0.5)
     assert frame["response_tokens"].tolist() == [2.0]
 
 

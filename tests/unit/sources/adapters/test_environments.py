@@ -37,6 +37,20 @@ def test_the_files_of_an_environment_are_a_run(folder: Path, files: int) -> None
 # -- atropos -------------------------------------------------------------------------------------------
 
 
+def test_another_array_of_tokens_of_atropos_is_a_column_under_its_own_name(tmp_path: Path) -> None:
+    group = {
+        "tokens": [[1, 2, 3, 4], [1, 2, 5]],
+        "masks": [[-100, 2, 3, 4], [-100, -100, 5]],
+        "scores": [1.0, 0.0],
+        "token_scores": [[0.0, 0.5, 0.25, 0.75], [0.0, 0.0, 1.5]],
+    }
+    (tmp_path / "groups.jsonl").write_text(json.dumps(group) + "\n")
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        found = [run.sample(uid) for uid in run.samples()["uid"]]
+    assert [each.token_arrays["token_scores"].tolist() for each in found] == [[0.5, 0.25, 0.75], [1.5]]
+    assert [each.arrays()["loss_mask"].tolist() for each in found] == [[1, 1, 1], [1]]
+
+
 def test_a_line_is_a_group_whatever_it_asked() -> None:
     """Both groups have one prompt; the place of a line tells them apart."""
     second = len((ATROPOS / "sums.jsonl").read_bytes().splitlines(keepends=True)[0])

@@ -139,6 +139,7 @@ def test_each_way_through_an_episodes_messages_is_a_sample(tmp_path: Path) -> No
         "response_token_ids": [40, 41, 42],
         "rollout_logprobs": [-0.5, -0.5, -0.5],
         "advantages": [0.25, 0.25, 0.25],
+        "loss_mask": [1, 1, 1],
     }
     assert second.response == "[assistant] let me see\n[assistant] five"
     assert second.advantages is None  # its last message has none
@@ -327,15 +328,18 @@ def export(ids: list[int], first: int, step: int = 1, **fields: Any) -> dict[str
 
 
 def test_exports_without_traces_are_the_tokens_in_the_loss(tmp_path: Path) -> None:
-    put(tmp_path / "token_exports" / "step_1" / "rank_0.jsonl", export([1, 2, 40, 41], 2))
+    line = export([1, 2, 40, 41], 2, own_array=[9, 8, 7, 6])
+    put(tmp_path / "token_exports" / "step_1" / "rank_0.jsonl", line)
     (sample,) = samples(tmp_path)
     assert {name: array.tolist() for name, array in sample.arrays().items()} == {
+        "loss_mask": [1, 1],
         "response_token_ids": [40, 41],
         "logprobs": [-2.0, -3.0],
         "rollout_logprobs": [-2.5, -3.5],
         "advantages": [0.5, 0.5],
         "entropy": [0.25, 0.25],
     }
+    assert sample.token_arrays["own_array"].tolist() == [7, 6]
     assert (sample.extra["prompt_token_ids"], sample.extra["env_name"]) == ([1, 2], "math")
 
 
@@ -359,6 +363,7 @@ def test_traces_are_joined_with_their_exports_once_these_are_stable(tmp_path: Pa
     assert (alone, early, len(rows)) == (False, False, 3)
     assert {name: array.tolist() for name, array in first.arrays.items()} == {
         "response_token_ids": [40, 41, 42],
+        "loss_mask": [1, 1, 1],
         "rollout_logprobs": [-3.5, -4.5, -8.5],
         "advantages": [0.5, 0.5, 0.5],
         "logprobs": [-3.0, -4.0, -8.0],

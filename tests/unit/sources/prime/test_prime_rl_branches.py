@@ -39,7 +39,8 @@ def node(parent: int | None, own: int = 0, *links: tuple[int, str]) -> Node:
 def test_a_shared_message_is_trained_in_its_first_branch_only() -> None:
     """As prime-rl's `iter_trainable_branches`, which gives 5 and 1 trainable tokens."""
     first, second, *_ = by_split("fork")["train"]
-    assert first.loss_mask is None
+    assert first.loss_mask is not None
+    assert first.loss_mask.tolist() == [1] * 5
     assert second.loss_mask is not None
     assert second.loss_mask.tolist() == [0, 0, 0, 0, 1]
     assert [each.columns["response_tokens"] for each in (first, second)] == [5.0, 1.0]
@@ -67,6 +68,7 @@ def test_what_the_trainer_computed_is_read_from_the_messages() -> None:
         "rollout_logprobs": [-0.1111, -0.2, -0.3, -0.4],
         "logprobs": [-0.12, -0.21, -0.31, -0.41],
         "entropy": [0.5, 0.6, 0.1, 0.2],
+        "loss_mask": [1, 1, 1, 1],
     }
 
 
@@ -112,19 +114,19 @@ def test_the_end_of_a_trace_gives_its_status(
     ("nodes", "trainable", "masks"),
     [
         # A plain conversation.
-        ([node(None), node(0, 2)], [True], [None]),
+        ([node(None), node(0, 2)], [True], [[1, 1]]),
         # The second branch adds no token of the policy.
-        ([node(None), node(0, 2), node(1), node(1)], [True, False], [None, [0, 0]]),
+        ([node(None), node(0, 2), node(1), node(1)], [True, False], [[1, 1], [0, 0]]),
         # The branch that shares the message first is not trained, so the second one trains it.
         ([node(None), node(0, 1), node(1, 1, (1, "compaction_attempt")), node(1, 1)],
-         [False, True], [None, None]),
+         [False, True], [[1, 1], [1, 1]]),
         # The agent continued from the summary.
         ([node(None), node(0, 1, (0, "compaction_attempt")), node(None), node(2, 1, (1, "compaction"))],
-         [True, True], [None, None]),
+         [True, True], [[1], [1]]),
     ],
 )  # fmt: skip
 def test_each_sampled_token_is_trained_once(
-    nodes: list[Node], trainable: list[bool], masks: list[list[int] | None]
+    nodes: list[Node], trainable: list[bool], masks: list[list[int]]
 ) -> None:
     found = branches(nodes)
     assert [each.trainable for each in found] == trainable

@@ -122,7 +122,7 @@ def test_a_trace_enters_training_with_the_step_of_its_batch_once_it_is_shipped(t
     np.testing.assert_array_equal(arrays.pop("is_masked"), [1.0, np.nan, 0.0])
     assert {name: array.tolist() for name, array in arrays.items()} == {
         "response_token_ids": [0, 1, 0], "rollout_logprobs": [-0.5] * 3, "advantages": [0.5] * 3,
-        "logprobs": [-0.25, -0.25, -0.75], "entropy": [0.5] * 3,
+        "logprobs": [-0.25, -0.25, -0.75], "entropy": [0.5] * 3, "loss_mask": [1] * 3,
     }  # fmt: skip
     assert (sample.advantage, sample.columns["dispatch_step"], sample.columns["lag"]) == (0.5, 4.0, 2.0)
     assert sample.columns["is_masked"] == 0.5, "of the tokens whose policy gradient was decided"
@@ -138,7 +138,8 @@ def test_a_shared_message_has_the_trainers_arrays_in_both_branches(tmp_path: Pat
     notes = put(tmp_path / TRACES / "annotations" / "orch" / "00000.jsonl", shipped("forked", 6, 0.5))
     put(notes.parent.parent / "trainer" / "00000.jsonl", trained("forked"), trained("forked", 1))
     first, second = samples(tmp_path)
-    assert first.loss_mask is None
+    assert first.loss_mask is not None
+    assert first.loss_mask.tolist() == [1] * 3
     assert second.loss_mask is not None
     assert second.logprobs is not None
     assert (second.loss_mask.tolist(), second.logprobs.tolist()) == ([0, 0, 1], [-0.25, -0.25, -0.75])
