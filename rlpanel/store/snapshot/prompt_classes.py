@@ -60,9 +60,7 @@ def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
         last = max(int(np.searchsorted(edges, edges[first] + _CELLS, side="right")) - 1, first + 1)
         part = slice(int(edges[first]), int(edges[last]))
         found.append(
-            _classes(
-                grid.prompt[part] - first, grid.samples[part], grid.passed[part], last - first, least
-            )
+            _classes(grid.prompt[part] - first, grid.samples[part], grid.passed[part], last - first, least)
         )
         first = last
     return np.concatenate(found) if found else np.empty(0, np.int8)
