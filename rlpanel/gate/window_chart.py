@@ -47,8 +47,8 @@ def window_chart(result: NumberResult, run: str) -> Markup:
         edge += [(x(at), y(each.low)) for at, each in reversed(list(enumerate(windows)))]
         points = " ".join(f"{left:.1f},{top:.1f}" for left, top in edge)
         parts.append(Markup('<polygon class="spread" points="{}"/>').format(points))
-    for at in range(5):
-        value = low + (high - low) * at / 4
+    is_log = result.number.scale == "log"
+    for value in [low + (high - low) * at / 4 for at in range(5)] if is_log else round_ticks(low, high):
         parts.append(
             Markup('<line class="rule" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
                 _LEFT, _WIDTH - _RIGHT, f"{y(value):.1f}", f"{y(value):.1f}"
@@ -90,5 +90,12 @@ def window_chart(result: NumberResult, run: str) -> Markup:
         Markup("").join(parts),
         run,
         Markup('<span class="key spread"></span>95 % range for one more run ') if limits else "",
-        ", logarithmic" if result.number.scale == "log" else "",
+        ", logarithmic" if is_log else "",
     )
+
+
+def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return at most some multiples of 1, 2 or 5 times a power of ten within a range."""
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    width = next(power * each for each in (1, 2, 5, 10, 20) if (high - low) / (power * each) <= most - 1)
+    return [width * at for at in range(math.ceil(low / width), math.floor(high / width) + 1)]

@@ -103,7 +103,8 @@ class RunBadge(Html):
         html = badge_html(context.snapshot, time.time(), self._label(), context.failure, notes, folder)
         self.html = html + settings_html(self._config) if html else ""
         # Several notices need room: without it they would lie over the pages.
-        noted = ["rl-noted"] if self.html.count("<details") > 1 else []
+        notices = self.html.count("<details")
+        noted = [name for least, name in ((2, "rl-noted"), (3, "rl-crowded")) if notices >= least]
         self.css_classes = ["rl-badge", *noted]
 
     def _label(self) -> str:

@@ -32,6 +32,8 @@ NAMES = (
 )
 #: Files of rlpanel itself, which do not configure the training.
 _OWN = frozenset(("rlpanel.toml",))
+#: Names in ``run.json`` that the recorder writes about itself: each recording has another session.
+OF_RECORDING = frozenset(("session", "not_recorded"))
 #: Files that hold settings as pickles: these are named, and never read.
 PICKLES = ("training_args.bin", "args.pkl", "config.pkl", "hparams.pkl")
 #: Most files, and entries of a folder that are looked at.
@@ -203,7 +205,10 @@ class _Reading:
     def _add(self, file: str, content: dict[str, Any]) -> None:
         self.files.append(file)
         known = {(each.name, repr(each.value)) for each in self.settings}
+        is_run_json = file.rpartition("/")[2] == "run.json"
         for name, value, is_left_out in flat_settings(content):
+            if is_run_json and name in OF_RECORDING:
+                continue
             if is_left_out or len(self.settings) >= MAX_SETTINGS:
                 self.left_out += 1
                 continue

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rlpanel.sources.config.config_secrets import is_secret
-from rlpanel.sources.config.run_config import read_run_config
+from rlpanel.sources.config.run_config import OF_RECORDING, read_run_config
 from rlpanel.sources.files.file_access import AnyPath
 
 #: Seconds until the files are looked at again.
@@ -33,7 +33,7 @@ def run_settings(logged: Mapping[str, Any], run: AnyPath, root: AnyPath | None) 
     run, root : path
         The run's folder, and the highest folder that is shown.
     """
-    own = settings_of(logged)
+    own = settings_of({name: value for name, value in logged.items() if name not in OF_RECORDING})
     others = settings_of(read_run_config(run, root).values) if isinstance(run, Path) else {}
     return dict(islice({**own, **others, **own}.items(), MAX_SETTINGS))
 

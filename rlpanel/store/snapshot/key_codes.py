@@ -1,7 +1,7 @@
 """Codes of integers that arrive in blocks: few distinct ones by a hash table, many by sorted runs.
 
-A hash table of pairs such as ``prompt << 32 | step`` becomes slow: pandas hashes an integer by shifts of 33 and
-11 bits, which maps many such pairs to the same place. Millions of pairs are sorted instead.
+A hash table of pairs such as ``prompt << 32 | step`` becomes slow: pandas hashes an integer by shifts of 33
+and 11 bits, which maps many such pairs to the same place. Millions of pairs are sorted instead.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,12 @@ def test_words_of_a_command() -> None:
         "env.CUDA_VISIBLE_DEVICES": "0,1", "m": "t.main", "actor.lr": "1e-6", "a.b": "1", "n": "-3",
         "list": "a b", "no": "x",
     }  # fmt: skip
+
+
+def test_what_the_recorder_says_about_itself_is_no_setting(tmp_path: Path) -> None:
+    for name, session in (("a", "1a-1"), ("b", "2b-2")):
+        logged = {"beta": 0.1, "session": session, "not_recorded": "no logprobs", "data": {"session": 3}}
+        write(tmp_path / name, "run.json", json.dumps(logged))
+    a, b = (read_run_config(tmp_path / name) for name in ("a", "b"))
+    assert [each.name for each in a.settings] == ["beta", "data.session"]
+    assert compare_configs(a, b) == []

@@ -39,3 +39,8 @@ def test_many_settings_are_cut_and_those_of_the_run_json_stay(tmp_path: Path) ->
     found = run_settings({"lr": 1e-6}, tmp_path, None)
     assert len(found) == MAX_SETTINGS
     assert found["lr"] == 1e-6
+
+
+def test_the_session_of_a_recording_is_no_setting(tmp_path: Path) -> None:
+    logged = {"lr": 1e-6, "session": "1a-1", "not_recorded": "no logprobs", "data": {"session": 3}}
+    assert run_settings(logged, tmp_path, None) == {"lr": 1e-6, "data.session": 3.0}
