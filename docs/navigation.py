@@ -67,6 +67,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "docs/upstream/bokeh-pages-being-built",
         "docs/upstream/bokeh-printf-minus",
         "docs/upstream/bokeh-returned-models",
+        "docs/upstream/bokeh-visual-styles",
         "docs/upstream/holoviews-sheets",
         "docs/upstream/panel-esm-updates",
         "docs/upstream/panel-notebook-views",

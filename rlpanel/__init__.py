@@ -78,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return the public names, including those not imported yet."""
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted(__all__)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
+from pathlib import Path
 
 from rlpanel.api.run import Run
-from rlpanel.errors import RunNotFound
+from rlpanel.errors import RLPanelError, RunNotFound
 from rlpanel.queries.read_whole_run import read_once
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
+from rlpanel.sources.discovery.file_names import display_name
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of, reason_of
+
+#: Most runs that a message names.
+_NAMED = 5
 
 
 def open_run(
@@ -79,7 +85,7 @@ def _run_folder(path: AnyPath, name: str) -> AnyPath:
         if not path.is_dir():
             raise RunNotFound(diagnose(Directory(path)).sentence)
     elif not path.is_dir():
-        hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
+        hint = f"; its folder {path.parent} may be the run" if path.is_file() else _beside(path)
         raise RunNotFound(f"{path} is not a folder{hint}")
     directory = Directory(path)
     try:
@@ -91,6 +97,19 @@ def _run_folder(path: AnyPath, name: str) -> AnyPath:
     if len(runs) == 1:
         return runs[0].path
     if runs:
-        names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
+        names = ", ".join([info.name for info in runs[:_NAMED]] + ["…"] * (len(runs) > _NAMED))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
     raise RunNotFound(*diagnose(directory).lines(name))
+
+
+def _beside(path: Path) -> str:
+    """Return a remark that names the runs beside a folder that does not exist, the most similar first."""
+    try:
+        names = [info.name for info in Directory(path.parent).runs()]
+    except (OSError, RLPanelError):
+        return ""
+    near = get_close_matches(path.name, names, n=_NAMED, cutoff=0)
+    if not near:
+        return ""
+    more = ["…"] * (len(names) > len(near))
+    return f"; {path.parent} has the runs {', '.join([*map(display_name, near), *more])}"

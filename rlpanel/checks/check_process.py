@@ -44,7 +44,7 @@ def check_run(path: str, root: str, reading: Reading, go: threading.Event) -> di
         Nothing is read while it is not set.
     """
     summaries = SummaryStore()
-    index = read_once(Path(path), Path(root), reading, summaries=summaries, pause=go.wait)
+    index = read_once(Path(path), Path(root), reading, summaries=summaries, pause=go.wait, progress=False)
     try:
         go.wait()
         snapshot = index.snapshot

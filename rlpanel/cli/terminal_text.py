@@ -24,18 +24,38 @@ from rlpanel.schema import TEXTS
 from rlpanel.terminal_ui.sparkline import sparkline as sparkline
 
 
-def record_text(table: Table) -> str:
-    """Return a table of one sample as lines; control characters of the log are replaced by spaces."""
+def record_text(table: Table, width: int = 0) -> str:
+    """Return a table of one sample as lines; control characters of the log are replaced by spaces.
+
+    With a width, as on a terminal, texts are broken between words, the numbers take few lines, and those that
+    follow from others are left out.
+    """
     [row] = table.rows
     lines = [f"{table.about['run']} · {row['uid']} · step {row['step']}"]
     lines += [f"{name}: {row[name]}" for name in ("tag", "note") if row[name]]
-    lines += _pairs(row["labels"]) + _pairs(row["numbers"])
+    lines += _main_values(table, width) if width else _pairs(row["labels"]) + _pairs(row["numbers"])
     lines += [f"remark: {remark}" for remark in row["remarks"]]
     for name in TEXTS:
         if row[name] is not None:
             cut = f", cut from {row['chars'][name]:,} characters" if name in row["cut"] else ""
             lines += ["", f"── {name}{cut} ──", *row[name].splitlines()]
-    return "".join(f"{printable(line).rstrip()}\n" for line in lines)
+    parts = (part for line in lines for part in wrapped(printable(line).rstrip(), width))
+    return "".join(f"{part}\n" for part in parts)
+
+
+def _main_values(table: Table, width: int) -> list[str]:
+    """Return labels and numbers one after the other, and how many numbers were left out."""
+    [row] = table.rows
+    brief = next(column.brief for column in table.columns if column.name == "numbers")
+    numbers = row["numbers"]
+    main = {name: value for name, value in numbers.items() if brief is None or brief(name, numbers, row)}
+    values = [f"{name} {value}" for name, value in row["labels"].items()]
+    values += [f"{name} {number(value)}" for name, value in main.items()]
+    # A name and its value stay on one line.
+    joined = " · ".join(value.replace(" ", "\N{NO-BREAK SPACE}") for value in values)
+    lines = wrapped(f"  {joined}", width)
+    left = len(numbers) - len(main)
+    return [*lines, *([f"  {left} numbers that follow from these: --json"] if left else [])]
 
 
 def _pairs(values: dict[str, Any]) -> list[str]:
@@ -142,7 +162,7 @@ def next_commands(table: Table, finding: Mapping[str, Any]) -> list[str]:
     of_split = [] if split in ("", "train") else ["--split", split]
     commands = []
     if finding["filter"] or finding["sort"]:
-        options = [("--step", finding["worst"]), ("--filter", finding["filter"])]
+        options = [("--step", _affected(finding)), ("--filter", finding["filter"])]
         words = ["rlpanel", "samples", run, *of_split]
         words += [word for name, value in options if value not in (None, "") for word in (name, str(value))]
         words += [f"--sort={finding['sort']}"] if finding["sort"] else []
@@ -150,6 +170,14 @@ def next_commands(table: Table, finding: Mapping[str, Any]) -> list[str]:
     if finding["uid"]:
         commands.append(["rlpanel", "sample", run, finding["uid"], *of_split])
     return [shlex.join(words) for words in commands]
+
+
+def _affected(finding: Mapping[str, Any]) -> str:
+    """Return the worst step of a finding, else all steps that it is about; empty if it names none."""
+    if finding["worst"] is not None:
+        return str(finding["worst"])
+    ends = finding["onset"], finding["last"]
+    return "..".join("" if end is None else str(end) for end in ends) if ends != (None, None) else ""
 
 
 #: Columns that only programs need, by table.
@@ -214,6 +242,8 @@ def terminal_text(table: Table, width: int, *, color: bool = True, sort: str = "
     sort : str
         Column that the rows are sorted by, which is not left out.
     """
+    if table.name == "sample":
+        return record_text(table, width)
     if table.name in _FORMS or _has_texts(table):
         return plain_text(table, width)
     if table.name == "sample_tokens" and color and (colored := colored_sample(table, width)):
@@ -323,6 +353,8 @@ def _headline(table: Table) -> list[str]:
     for name, value in table.about.items():
         if value in (None, "") or isinstance(value, list) or name in ("trend", "path", "left_out", "unread"):
             continue
+        if isinstance(value, dict) and value.get("of") == 0:  # a share of nothing
+            continue
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""
     remarks = [remark for name in _SAID for remark in table.about.get(name) or () if isinstance(remark, str)]
@@ -333,8 +365,6 @@ def _headline(table: Table) -> list[str]:
 
 def _fact(value: Any) -> str:
     if isinstance(value, dict):
-        if value.get("of") == 0:
-            return "(of 0)"
         parts = [f"{name} {number(part) if part is not None else '–'}" for name, part in value.items()]
         return f"({', '.join(parts)})"
     return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)

@@ -299,8 +299,24 @@ class ToolServer(MCPServer):
             raise ToolError(refusal("there is no such tool", str(error))) from error
 
 
+#: Names of other tools' arguments, which models guess, with ours.
+_GUESSED = {
+    "where": "filter", "query": "filter", "condition": "filter",
+    "order_by": "sort", "orderby": "sort", "sort_by": "sort",
+    "top": "limit", "count": "limit", "n": "limit", "max_rows": "limit", "page_size": "limit",
+    "fields": "columns", "select": "columns", "id": "uid", "sample_id": "uid", "page": "cursor",
+}  # fmt: skip
+
+
+def _nearest(unknown: str, known: tuple[str, ...]) -> str:
+    """Return the argument that is probably meant; empty if none is."""
+    if _GUESSED.get(unknown.lower()) in known:
+        return _GUESSED[unknown.lower()]
+    return next(iter(difflib.get_close_matches(unknown, known, n=1, cutoff=0.5)), "")
+
+
 def _unknown_argument(tool: str, known: tuple[str, ...], unknown: list[str]) -> str:
-    nearest = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.5)
-    hint = f"; the nearest is {nearest[0]}" if nearest else ""
+    nearest = [name for name in (_nearest(each, known) for each in unknown) if name]
+    hint = f"; the nearest is {' and '.join(nearest)}" if nearest else ""
     sentence = f"the tool {tool} has no such argument{hint}; it has {', '.join(known) or 'none'}"
     return refusal(sentence, f"unknown: {', '.join(map(repr, unknown))}")

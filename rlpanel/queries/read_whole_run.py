@@ -59,6 +59,8 @@ def read_once(
     limits: StoreLimits | None = None,
     summaries: SummaryStore | None = None,
     pause: Callable[[], object] = lambda: None,
+    *,
+    progress: bool = True,
 ) -> RunIndex:
     """Return the index of a run after everything on disk was read.
 
@@ -74,13 +76,15 @@ def read_once(
         Where the run's summary is noted for lists.
     pause : callable, optional
         Called between two slices of reading; returns when the next one may begin.
+    progress : bool
+        Write a progress line if stderr is a terminal. A process behind a screen must not.
     """
     from rlpanel.store.backlog.dask_workers import DaskWorkers
 
     wake = threading.Event()
     workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
     index = RunIndex(folder, folder.name, reading, root, workers, limits, summaries=summaries)
-    progress = TerminalProgress(index.name)
+    terminal = TerminalProgress(index.name) if progress else None
     try:
         index.rescan()
         for is_last in (False, True):
@@ -88,7 +92,8 @@ def read_once(
                 index.read_last_lines()
             # What a file gains after its turn belongs to the next reading: it is not checked again.
             while index.read(set(), _PROGRESS_INTERVAL):
-                progress(index.snapshot.progress)
+                if terminal:
+                    terminal(index.snapshot.progress)
                 index.save()
                 pause()
                 if not index.busy:
@@ -99,7 +104,8 @@ def read_once(
         index.fail(Faults().note(index.path, f"{index.name} cannot be read", error))
     finally:
         workers.close()
-        progress.end()
+        if terminal:
+            terminal.end()
     return index
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from rlpanel.analysis.difference import ContrastSide
-from rlpanel.errors import SettingError
+from rlpanel.errors import FilterError, SettingError
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.step_ranges import span_or_none
 from rlpanel.store.query.query import Query, QuerySpec
@@ -17,6 +18,8 @@ from rlpanel.store.query.query import Query, QuerySpec
 InRun: TypeAlias = int | slice | range | str | tuple[int, int]
 #: Samples of this run, all samples of a run, or samples of another run.
 Selected: TypeAlias = InRun | RunData | tuple[RunData, InRun]
+#: Steps as people write them elsewhere; as a filter this is a difference.
+_DASHED = re.compile(r"(\d+)\s*[-–:]\s*(\d+)")
 
 
 def contrast_sides(
@@ -50,6 +53,9 @@ def selected(run: RunData, selection: Any) -> tuple[ContrastSide, set[str]]:
     """
     snapshot = run.snapshot
     if isinstance(selection, str):
+        if meant := _DASHED.fullmatch(selection.strip()):
+            first, last = meant.groups()
+            raise FilterError(f"{selection!r} is a number, no filter: write {first}..{last} for these steps")
         query = Query(run.index, snapshot, QuerySpec(filter=selection))
         *_, result = query.results()
         return ContrastSide(selection, run.index, run.view, np.sort(result.rows)), set(query.columns)

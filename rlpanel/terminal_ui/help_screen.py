@@ -28,7 +28,7 @@ KEYS = {
         ("f", "follow the newest step"),
         ("a", "samples of all steps"),
         ("s", "next order of samples"),
-        ("Enter on a finding", "its samples: worst step, filter and order"),
+        ("Enter on a finding", "its samples: worst or first step, filter and order"),
     ),
     "Sample": (
         ("1 2 3", "tokens, conversation, numbers"),

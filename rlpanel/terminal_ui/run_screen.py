@@ -30,7 +30,7 @@ _TABS = ("curves", "findings", "samples")
 #: Fewest characters of a curve's width, and most curves in a row.
 _CURVE, _MAX_BESIDE = 38, 4
 #: Lines of a curve.
-_LOWEST, _HIGHEST = 6, 16
+_LOWEST, _HIGHEST = 6, 24
 
 
 class RunScreen(Screen[None]):
@@ -270,12 +270,13 @@ class RunScreen(Screen[None]):
         self.action_tab("samples")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Show the samples of a finding: its worst step, its filter and its order."""
+        """Show the samples of a finding: its worst step or else its first one, its filter and its order."""
         finding = self.query_one(FindingsView).findings[event.option_index]
         self._filter, self._order = finding["filter"] or "", finding["sort"] or ""
         self.query_one(FilterLine).set(self._filter)
-        self._follows, self._every_step = False, finding["worst"] is None
-        self.step = finding["worst"] if finding["worst"] is not None else self.step
+        step = finding["worst"] if finding["worst"] is not None else finding["onset"]
+        self._follows, self._every_step = False, step is None
+        self.step = step if step is not None else self.step
         self.action_tab("samples")
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:

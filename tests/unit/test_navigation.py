@@ -22,3 +22,9 @@ def test_every_decision_is_named_by_the_site_and_by_the_page_of_the_architecture
     assert {name.rpartition("/")[2] for name in NAMED if name.startswith("docs/decisions/")} == pages
     architecture = (generate.FOLDER / "architecture.md").read_text("utf-8")
     assert set(re.findall(r"\(decisions/([\w-]+)\.md\)", architecture)) == pages
+
+
+def test_every_report_for_another_project_is_named_by_the_site() -> None:
+    pages = {path.stem for path in (generate.FOLDER / "upstream").glob("*.md")}
+    assert pages
+    assert {name.rpartition("/")[2] for name in NAMED if name.startswith("docs/upstream/")} == pages

@@ -139,7 +139,9 @@ class Diagnosis:
         else:
             found = f"{root} holds no rollouts. {self.sentence}"
             others = [f"{sight.name}: {sight.what}" for sight in self.seen[:_MAX_NAMED]]
-        return [found, *filter(None, ["; ".join([*others, *self.hints])]), *self._command(root, command)]
+        sights = "; ".join(others)
+        said = " ".join(filter(None, [f"{sights}." if sights and self.hints else sights, *self.hints]))
+        return [found, *filter(None, [said]), *self._command(root, command)]
 
     def _command(self, root: str | AnyPath, command: str) -> Iterator[str]:
         """Yield the command that opens the folder; none if nothing can be opened."""

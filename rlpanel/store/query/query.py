@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -313,7 +314,9 @@ def _checked_order(sort: str, kinds: Mapping[str, str]) -> Order | None:
     if order and kinds.get(order.name) != NUMBER:
         is_label = kinds.get(order.name) == LABEL
         reason = "holds texts" if is_label else "does not exist in this run, or only for single steps"
-        raise FilterError(f"cannot sort by {order.name!r}: it {reason}")
+        near = get_close_matches(order.name, [name for name in kinds if kinds[name] == NUMBER], n=3)
+        hint = f"; the nearest: {', '.join(near)}" if near else ""
+        raise FilterError(f"cannot sort by {order.name!r}: it {reason}{hint}")
     return order
 
 

@@ -160,7 +160,12 @@ def test_a_sample_shows_its_texts_whole(grpo_run: Path) -> None:
     uid = "rollout_data_rank_0.jsonl:0"
     done = run_in(grpo_run, f"rlpanel sample {grpo_run} {uid}", terminal=True, columns=40)
     row = json.loads(run_in(grpo_run, f"rlpanel sample {grpo_run} {uid} --jsonl").stdout)
-    for line in row["prompt"].splitlines() + row["response"].splitlines():
-        assert line.rstrip() in done.stdout
+    shown = " ".join(done.stdout.split())
+    for text in (row["prompt"], row["response"]):
+        assert " ".join(text.split()) in shown
+    assert max(map(len, done.stdout.splitlines())) <= 40
+    assert "kl_k3_mean" in shown
+    assert re.search(r"\d+ numbers that follow from these: --json", shown)
+    assert all(name in run_in(grpo_run, f"rlpanel sample {grpo_run} {uid}").stdout for name in row["numbers"])
     cut = run_in(grpo_run, f"rlpanel sample {grpo_run} {uid} --chars 3").stdout
     assert f"response, cut from {len(row['response'])} characters" in cut

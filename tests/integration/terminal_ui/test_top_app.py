@@ -164,6 +164,30 @@ def test_a_finding_leads_to_its_samples(tmp_path: Path) -> None:
     use(TopApp(str(tmp_path), str(tmp_path / "bad"), pause=0.0), then)
 
 
+def test_a_finding_without_a_worst_step_begins_at_its_onset(tmp_path: Path) -> None:
+    run = tmp_path / "bad"
+    run.mkdir()
+    for step in range(1, 41):
+        rewards = [0.0 if at % 2 and step > 20 else float(at % 3 > 0) for at in range(48)]
+        of_sample = [{"group": f"{step}-{at // 8}", "lang": ("en", "zh")[at % 2]} for at in range(48)]
+        append(
+            run / RANK0,
+            *(line(step, index=at, reward=rewards[at], **of_sample[at]) for at in range(48)),
+        )
+
+    async def then(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: pilot.app.screen.query(FindingsView))
+        await pilot.press("2")
+        view = pilot.app.screen.query_one(FindingsView)
+        await until(pilot, lambda: view.findings)
+        place = next(at for at, each in enumerate(view.findings) if each["worst"] is None and each["filter"])
+        view.highlighted = place
+        await pilot.press("enter")
+        await until(pilot, lambda: f"step {view.findings[place]['onset']}" in text_of(pilot, "#chosen"))
+
+    use(TopApp(str(tmp_path), str(run), pause=0.0), then)
+
+
 def test_nothing_that_a_log_says_controls_the_terminal(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "hostile"
     write_run(folder, steps=1, samples=2, response=HOSTILE, prompt=HOSTILE, response_tokens=[HOSTILE, "a\nb"])

@@ -126,6 +126,13 @@ def test_a_file_is_no_folder_but_its_folder_is_named(tmp_path: Path) -> None:
         read(tmp_path / "rollout_data_rank_0.jsonl")
 
 
+def test_runs_beside_a_folder_that_does_not_exist_are_named(tmp_path: Path) -> None:
+    for name in ("first", "grpo_2", "third"):
+        write_run(tmp_path / name, steps=1, samples=1)
+    with pytest.raises(RunNotFound, match=r"has the runs grpo_2, .*first"):
+        rlpanel.open_run(tmp_path / "grpo_1")
+
+
 def test_a_run_that_is_followed_sees_what_comes(tmp_path: Path) -> None:
     with rlpanel.open_run(write_run(tmp_path, steps=2)) as run:
         append(tmp_path / "rollout_data_rank_0.jsonl", line(3))

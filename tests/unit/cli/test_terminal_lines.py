@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from rlpanel.cli.terminal_text import wrapped
+from rlpanel.cli.terminal_text import next_commands, wrapped
+from rlpanel.queries.findings import findings
 
 
 @pytest.mark.parametrize("width", [20, 37, 80])
@@ -26,3 +27,24 @@ def test_characters_of_two_cells_are_counted() -> None:
 def test_a_pipe_has_any_width() -> None:
     line = "  " + "word " * 100
     assert wrapped(line, 0) == [line]
+
+
+@pytest.mark.parametrize(
+    ("worst", "onset", "last", "steps"),
+    [
+        (7, 3, 9, " --step 7"),
+        (None, 3, 9, " --step 3..9"),
+        (None, 0, 9, " --step 0..9"),
+        (None, None, None, ""),
+    ],
+)
+def test_the_next_command_of_a_finding_names_its_steps(
+    worst: int | None, onset: int | None, last: int | None, steps: str
+) -> None:
+    table = findings.table([], total=0, about={"run": "exp", "split": "train", "path": "exp"})
+    finding = {
+        "worst": worst, "onset": onset, "last": last, "filter": "reward < 0", "sort": "", "uid": None,
+    }  # fmt: skip
+    assert next_commands(table, finding) == [
+        f"rlpanel samples exp{steps} --filter 'reward < 0' --text --limit 5"
+    ]

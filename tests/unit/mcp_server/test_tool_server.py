@@ -59,6 +59,10 @@ def test_an_argument_that_a_tool_does_not_have_is_refused(ask: Callable[[Script]
         text = await answers.error("samples", run=ORDER, steps=1)
         assert "no such argument; the nearest is step; it has run, filter, step" in json.loads(text)["error"]
         assert check_refusal(text) == "unknown: 'steps'"
+        guessed = json.loads(
+            await answers.error("samples", run=ORDER, where="reward < 0", order_by="-reward")
+        )
+        assert "the nearest is filter and sort" in guessed["error"]
         assert "it has run, split" in await answers.error("findings", run=ORDER, zzzz=1)
 
     ask(script)

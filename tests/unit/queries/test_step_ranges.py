@@ -10,6 +10,7 @@ import pytest
 
 import rlpanel
 from rlpanel import Run, SettingError
+from rlpanel.errors import FilterError
 from rlpanel.queries.step_ranges import span_of
 from tests.factories import write_run
 
@@ -80,6 +81,11 @@ def test_columns_and_a_limit_of_samples(run: Run) -> None:
     assert found.reward.tolist() == whole.tolist()[:3]
     with pytest.raises(SettingError, match="similar ones are reward"):
         run.samples(columns="rewrad")
+
+
+def test_steps_with_a_dash_are_no_filter_of_a_contrast(run: Run) -> None:
+    with pytest.raises(FilterError, match=r"write 3\.\.5 for these steps"):
+        run.contrast("3-5")
 
 
 def test_an_unknown_option_of_a_question_is_named(run: Run) -> None:

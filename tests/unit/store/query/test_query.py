@@ -126,6 +126,7 @@ def test_tags_are_columns(index: RunIndex) -> None:
     ("question", "said"),
     [
         ({"sort": "nothing"}, "cannot sort by 'nothing'"),
+        ({"sort": "-rewards"}, "the nearest: reward"),
         ({"sort": "file"}, "holds texts"),
         ({"sort": "copies"}, "or only for single steps"),
         ({"search": "/(/"}, "not a valid regular expression"),
