@@ -12,9 +12,9 @@ from rlpanel.bisect.chain_words import STAGES
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.store.index.run_index import RunIndex
-from tests.bench.chains import bisected
 from tests.bench.bisect_runs.chain_kinds import KINDS
 from tests.bench.bisect_runs.chain_run import ChainRun
+from tests.bench.chains import bisected
 from tests.bench.finding_scores import open_folder
 from tests.factories import line
 from tests.unit.findings.test_real_faults import unpacked
