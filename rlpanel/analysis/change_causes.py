@@ -270,6 +270,8 @@ def difference_text(difference: Difference) -> str:
     tested = difference.tested
     if difference.kind in ("number", "script"):
         name = describe(difference.name).label if difference.kind == "number" else label_of(difference)
+        if difference.kind == "number" and difference.name.endswith("_sum"):
+            name = f"{name} of a whole response"  # the mean per token has the same label
         return f"{name} {number(tested.a)} after {number(tested.b)}"
     text = label_of(difference)
     text = text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

@@ -248,6 +248,13 @@ def _none_missing(context: RuleContext) -> Change | None:
     return Change(_missing, WHOLE_RUN, mask, True, usual, 0.0, share, sign=-1)
 
 
+def _without(change: Change) -> str:
+    """Return in words how many samples have no reward after a change and before it."""
+    if not change.after:
+        return f"every sample has a reward ({percent(change.before)} had none before)"
+    return f"{percent(change.after)} of the samples have no reward ({percent(change.before)} before)"
+
+
 @rule("Missing rewards become 0", "missing_share", "change_z")
 def missing_as_zero(context: RuleContext) -> Iterator[Finding]:
     """The share of samples without a reward falls by more than this, and that of zeros rises.
@@ -271,16 +278,15 @@ def missing_as_zero(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, {percent(change.after) if change.after else 'none'} of the "
-        f"samples has no reward ({percent(change.before)} before), while {percent(rise)} more have a reward "
-        "of exactly 0.",
+        f"{since(context.steps, change)}, {_without(change)}, while {percent(rise)} more have a reward of "
+        "exactly 0.",
         harmful=False,
         column="reward",
         where="reward == 0",
         evidence=[
             f"The fall is {standard_errors(change.z)} of the two windows."
             if change.z
-            else f"None is without a reward in {int(change.mask.sum()):,} steps in a row."
+            else f"No sample is without a reward in {int(change.mask.sum()):,} steps in a row."
         ],
         advice="Check whether errors of the reward function are now logged as 0: the policy is trained on "
         "them as on wrong answers.",

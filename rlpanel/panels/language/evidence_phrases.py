@@ -42,6 +42,15 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "Also in {span}.",
         "The fall is {errors} of the two windows.",
         "The fall is {errors} in {span}.",
+        "No sample is without a reward in {count} steps in a row.",
+        "{share} of the differences between trainer and engine are at the first token of the response, "
+        "{value} nats there on average; {count} responses were read.",
+        "{share} of the differences between trainer and engine are at the last token of the response, "
+        "{value} nats there on average; {count} responses were read.",
+        "{share} of the differences between policy and reference are at the first token of the response, "
+        "{value} nats there on average; {count} responses were read.",
+        "{share} of the differences between policy and reference are at the last token of the response, "
+        "{value} nats there on average; {count} responses were read.",
         "The difference is {errors} of the two windows.",
         "The difference is {errors} of two windows of steps, over up to {count} samples of each "
         "step that were read.",

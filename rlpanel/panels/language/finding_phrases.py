@@ -77,6 +77,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "{count} samples{place} have an invalid field in {span}: {reason}.",
         "{when}, {share} of the samples have no reward ({before} before), while {rise} more have a "
         "reward of exactly 0.",
+        "{when}, every sample has a reward ({before} had none before), while {rise} more have a reward of "
+        "exactly 0.",
         "The array {name}{place} has NaN, infinity or null in {span}.",
         "Rank {rank} has no samples in {span}.",
         "Nothing was written for {value} s since step {step}; the median step takes {usual} s.",

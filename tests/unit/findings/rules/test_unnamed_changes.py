@@ -14,6 +14,7 @@ from tests.bench.finding_scores import check_folder
 from tests.bench.reported_runs import fresh_kinds as fresh
 from tests.bench.reported_runs import healthy_kinds as healthy
 from tests.bench.reported_runs import listed_kinds as listed
+from tests.bench.reported_runs import outside_agent_kinds as outside
 from tests.bench.reported_runs.simulation import Breakage, Setup, Simulation
 
 
@@ -35,6 +36,7 @@ def look(folder: Path, kind: type[Breakage]) -> tuple[Simulation, list[Finding],
         (fresh.TruthNotParsed, r"length of a ground truth"),
         (fresh.LastTurnCut, r"boxed answers of a response"),
         (listed.CachedTool, r"tool results that another call has, too 100% \(0% before\)"),
+        (outside.ResponsesOfOthers, r"overlap of a response with its prompt"),
         (listed.PartNull, r"samples without rewards/format 100% \(0% before\)"),
         (listed.SamplesHalve, r"samples per step 16 \(32 before\)"),
         (listed.TemplateLost, r"prompts with a new end 100% \(0% before\)"),

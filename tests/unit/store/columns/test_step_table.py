@@ -46,6 +46,20 @@ def test_batches_add_up_to_the_whole() -> None:
     np.testing.assert_allclose(np.stack(found, axis=1), truth, rtol=1e-9)
 
 
+def test_statistics_of_several_columns_are_those_of_each() -> None:
+    draw = np.random.default_rng(1)
+    steps = draw.integers(0, 2 * CHUNK, 4000)
+    values = {name: draw.normal(size=4000) for name in "xyz"}
+    values["y"][draw.random(4000) < 0.3] = np.nan
+    made = StepTable()
+    for part in np.array_split(np.arange(4000), 5):
+        made.add(steps[part], {name: column[part] for name, column in values.items()}, 1)
+    frozen = made.freeze()
+    found = frozen.stats_of(["z", "y"])
+    np.testing.assert_array_equal(found, np.stack([frozen.stats("z"), frozen.stats("y")], axis=1))
+    assert frozen.stats_of([]).shape == (5, 0, len(frozen.values))
+
+
 def test_missing_values_do_not_count() -> None:
     steps = table(([1, 1, 1, 1], [1, np.nan, np.inf, 3])).freeze()
     assert (steps.mean("x").tolist(), steps.stat("x", COUNT).tolist(), steps.samples.tolist()) == (
