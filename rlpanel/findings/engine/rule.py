@@ -143,7 +143,7 @@ class RuleContext:
         """Return the median over the steps of the samples' standard deviation; NaN if none is known."""
         if column in self._spreads:
             return self._spreads[column]
-        found = self.snapshot.steps.std(column)[: len(self.steps)]  # raises an error for what is no column
+        found = self.snapshot.steps.std(column)[: len(self.steps)]  # raises an error for another name
         return float(row_median(found[None])[0])
 
     @cached_property
