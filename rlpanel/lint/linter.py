@@ -280,7 +280,7 @@ class Linter:
     def _chosen_steps(self, steps: np.ndarray, sizes: np.ndarray) -> list[int]:
         """Return the steps of which samples are read. A step that is chosen stays so when the run grows."""
         if self._most is None or not self._spread:
-            return steps.tolist()  # type: ignore[no-any-return]
+            return steps.tolist()
         chosen, read, since = [], 0, 0
         for step, size in zip(steps.tolist(), sizes.tolist(), strict=True):
             since += size
