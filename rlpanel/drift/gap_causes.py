@@ -22,7 +22,7 @@ NO_GAP, USUAL = 1e-4, 0.05
 #: Most of the first cause's share that a second one has, where the first is named.
 _SECOND = 0.5
 #: Fewest trained tokens of which a cause is named, and different logprobs that a side that scored them has.
-_FEWEST, _VALUES = 256, 8
+_MIN_TOKENS, _MIN_VALUES = 256, 8
 
 
 def verdict(tokens: GapTokens) -> Verdict:
@@ -105,16 +105,16 @@ def _decided(facts: Verdict, causes: list[Cause], tokens: GapTokens) -> Verdict:
 def _too_little(tokens: GapTokens) -> tuple[str, str] | None:
     """Return why no cause can be named of tokens, and what to do; None if one can."""
     count = len(tokens.trainer)
-    if count < _FEWEST:
+    if count < _MIN_TOKENS:
         return (
-            f"{count:,} trained tokens with both logprobs were read, and {_FEWEST} are needed",
+            f"{count:,} trained tokens with both logprobs were read, and {_MIN_TOKENS} are needed",
             "Read the run again when it has more samples.",
         )
     for side, name, values in (
         ("trainer", "logprobs", tokens.trainer),
         ("engine", "rollout_logprobs", tokens.engine),
     ):
-        if (distinct := len(np.unique(values))) < _VALUES:
+        if (distinct := len(np.unique(values))) < _MIN_VALUES:
             return (
                 f"the {side}'s logprobs have {distinct} different values in {count:,} tokens",
                 f"Log {name} as the {side} computed them for each token.",
