@@ -22,7 +22,7 @@ NO_GAP, USUAL = 1e-4, 0.05
 #: Most of the first cause's share that a second one has, where the first is named.
 _SECOND = 0.5
 #: Fewest trained tokens of which a cause is named, and different logprobs that a side that scored them has.
-_MIN_TOKENS, _VALUES = 256, 8
+_MIN_TOKENS, _MIN_VALUES = 256, 8
 
 
 def verdict(tokens: GapTokens) -> Verdict:
@@ -114,7 +114,7 @@ def _too_little(tokens: GapTokens) -> tuple[str, str] | None:
         ("trainer", "logprobs", tokens.trainer),
         ("engine", "rollout_logprobs", tokens.engine),
     ):
-        if (distinct := len(np.unique(values))) < _VALUES:
+        if (distinct := len(np.unique(values))) < _MIN_VALUES:
             return (
                 f"the {side}'s logprobs have {distinct} different values in {count:,} tokens",
                 f"Log {name} as the {side} computed them for each token.",

@@ -34,7 +34,7 @@ from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Factor by which the number of samples has grown if what was read is no longer that of the run.
-_GROWN = 2.0
+_GROWN = 4.0
 _CSS = """
 h3 { margin: 0 0 6px; font: 600 17px/1.35 var(--rl-font); color: var(--rl-text); }
 p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; overflow-wrap: anywhere; }
