@@ -198,6 +198,30 @@ def test_blocks_and_a_run_that_grows_give_the_grid_of_one_reading(tmp_path: Path
         assert last.read == 20 * step
 
 
+@pytest.mark.parametrize("grouped", [True, False])
+def test_steps_that_arrive_late_have_their_place(tmp_path: Path, *, grouped: bool) -> None:
+    expected = {}
+    for rank, steps in ((1, (1, 2, 7)), (0, (5, 9))):  # the file of rank 0 is read first
+        rows = []
+        for step in steps:
+            for prompt in range(3):
+                rewards = [float((step + prompt + at) % 3 == 0) for at in range(2)]
+                expected[prompt, step] = (2, int(sum(rewards)))
+                rows += [logged(f"prompt {prompt}", step, reward) for reward in rewards]
+        kept = [{name: row[name] for name in row if grouped or name != "group"} for row in rows]
+        write(tmp_path / "run", kept)
+        if rank:
+            (tmp_path / "run" / LOG).rename(tmp_path / "run" / f"rollout_data_rank_{rank}.jsonl")
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        assert (run.snapshot.group_codes is not None) == grouped
+        assert run.snapshot.metadata("step")[0] == 5
+        *_, last = GridBuilder(block=5).update(run.snapshot)
+    assert last.grid is not None
+    assert cells(last.grid) == expected
+    places = list(zip(last.grid.prompt.tolist(), last.grid.step.tolist(), strict=True))
+    assert places == sorted(places)
+
+
 def test_a_changed_threshold_is_read_anew(tmp_path: Path) -> None:
     builder = GridBuilder()
     for reward, passed in ((2.0, 1), (10.0, 1)):
