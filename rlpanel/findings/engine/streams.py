@@ -228,7 +228,7 @@ def _levels_of(stats: np.ndarray, spreads: np.ndarray) -> list[_Level]:
         (known & (spreads > 0)).sum(axis=1) / some,
     )
     floor = np.where(known, spreads, usual[:, None]) ** 2 / np.maximum(count, 1)
-    return [_Level(*each, row) for each, row in zip(np.array(parts).T.tolist(), floor, strict=True)]
+    return [_Level._make([*each, row]) for each, row in zip(np.array(parts).T.tolist(), floor, strict=True)]
 
 
 #: Columns whose commonest value is compared: each takes time.
