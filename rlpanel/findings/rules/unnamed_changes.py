@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.streams import PRIMARY, Stream, all_scaled, streams_of
-from rlpanel.findings.engine.two_windows import AFTER, BEFORE, Jump, jumps, thresholds
+from rlpanel.findings.engine.two_windows import AFTER, Jump, jumps, thresholds
 from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Steps with one false alarm among all streams together.
@@ -133,7 +133,9 @@ def _other_unit(context: RuleContext, streams: Sequence[Stream], at: int) -> str
     tokens, chars = (context.series(name) for name in ("response_tokens", "response_chars"))
     if tokens is None or chars is None:
         return ""
-    parts = slice(max(0, at - BEFORE), at), slice(at, at + max(AFTER))
+    # Lengths have a trend: steps further before would have other texts.
+    near = max(AFTER)
+    parts = slice(max(0, at - near), at), slice(at, at + near)
     (old_tokens, new_tokens), (old, new) = (
         [float(np.nanmean(values[part])) for part in parts] for values in (tokens, chars)
     )
