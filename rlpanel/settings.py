@@ -344,9 +344,12 @@ class TableLimits:
     ----------
     dead_rows : int
         Rows of deleted lines that are kept before the columns are compacted.
+    prepared_rows : int
+        Rows of a run from which on the reader computes what each page needs, which else a page does.
     """
 
     dead_rows: int = 65_536
+    prepared_rows: int = 500_000
 
 
 @dataclass(frozen=True)

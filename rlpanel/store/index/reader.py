@@ -399,6 +399,7 @@ class Reader:
             index.commit()  # a run without samples is published, too
         if index.version != version:
             self._count(before, index.snapshot, index.bytes_read - bytes_before)
+            index.prepare_view()
             self._notify(index)
         index.compute_statistics()  # last: a page needs few of them, and computes those itself if it is first
         return index.busy

@@ -120,6 +120,7 @@ class RunIndex:
         self._run_json = RunJson(self.path)
         self._update_constants()
         self._committed_at = 0.0
+        self._prepared = 0  # samples of the run when its view was prepared
         self._trimmed_at = bytes_read  # `bytes_read` when memory was last returned to the system
 
     # -- reading ---------------------------------------------------------------------------------
@@ -288,6 +289,16 @@ class RunIndex:
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read
             trim_heap()
+
+    def prepare_view(self) -> None:
+        """Let the view of a large run compute what each page needs, before pages are notified of it.
+
+        It is done again when the run has doubled: what a step adds is computed quickly.
+        """
+        samples = self.snapshot.samples
+        if samples >= max(self.limits.table.prepared_rows, 2 * self._prepared):
+            self._prepared = samples
+            self.view.prepare()
 
     def compute_statistics(self) -> None:
         """Compute the step statistics that nobody needed so far, so that no page waits for them later."""

@@ -81,6 +81,10 @@ class RunView:
         """Return the view of another snapshot that has the same rows."""
         return RunView(snapshot, self._memories, self._release)
 
+    def prepare(self) -> None:
+        """Compute what each page needs: in a large run that takes seconds, which no event loop has."""
+        _ = self.constants, self.derived, self.snapshot.remarks
+
     def release(self) -> None:
         """Release the memory of saved rows that were read; they stay readable.
 

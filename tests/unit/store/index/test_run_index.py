@@ -38,6 +38,17 @@ def read(folder: Path) -> Snapshot:
     return look(RunIndex(folder, "run"))
 
 
+def test_the_view_of_a_large_run_is_prepared_again_when_the_run_has_doubled(tmp_path: Path) -> None:
+    index = RunIndex(tmp_path, "run", limits=store_limits(prepared_rows=2))
+    prepared = []
+    for step in range(1, 6):
+        append(tmp_path / RANK0, line(step))
+        look(index)
+        index.prepare_view()
+        prepared.append("constants" in vars(index.view))
+    assert prepared == [False, True, False, True, False]
+
+
 # -- lines -------------------------------------------------------------------------------------------
 
 
