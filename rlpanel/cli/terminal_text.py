@@ -343,31 +343,38 @@ def _shown(table: Table, sort: str = "") -> list[TableColumn]:
     ]
 
 
-#: Facts of a table that are sentences on what its numbers leave open.
+#: Facts of a table that are its answer in words, and those that are sentences on what its numbers leave open.
+_ANSWERS = ("sentence", "advice", "removal")
 _SAID = ("remarks", "caveats", "unknown", "notes")
+_UNSAID = ("trend", "path", "left_out", "unread")
 
 
 def _headline(table: Table) -> list[str]:
-    """Return the facts about the table in one line, and an empty line."""
+    """Return the facts about the table in one line, a line for each sentence, and an empty line."""
     facts = []
     for name, value in table.about.items():
-        if value in (None, "") or isinstance(value, list) or name in ("trend", "path", "left_out", "unread"):
+        if value in (None, "") or isinstance(value, list) or name in (*_ANSWERS, *_UNSAID):
             continue
         if isinstance(value, dict) and value.get("of") == 0:  # a share of nothing
             continue
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""
     remarks = [remark for name in _SAID for remark in table.about.get(name) or () if isinstance(remark, str)]
-    return [printable(line) for line in (" · ".join(filter(None, [table.name, *facts, count])), *remarks)] + [
-        ""
-    ]
+    answers: list[str] = []
+    for text in (str(table.about.get(name) or "") for name in _ANSWERS):
+        if text and text.lower() not in "".join(answers).lower():  # a sentence may end with the advice
+            answers.append(text)
+    head = " · ".join(filter(None, [table.name, *facts, count]))
+    return [*map(printable, (head, *answers, *remarks)), ""]
 
 
 def _fact(value: Any) -> str:
     if isinstance(value, dict):
         parts = [f"{name} {number(part) if part is not None else '–'}" for name, part in value.items()]
         return f"({', '.join(parts)})"
-    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number(value) if isinstance(value, (int, float)) else str(value)
 
 
 def _trends(table: Table) -> list[str]:

@@ -247,7 +247,10 @@ def gap_levels(tokens: GapTokens) -> list[Level]:
 
 
 def carried(tokens: GapTokens, counts: Sequence[int] = (1, 10, 100)) -> dict[int, float]:
-    """Return the share of the sum of all absolute gaps that the largest 1, 10 and 100 tokens carry."""
+    """Return the share of the sum of all absolute gaps that the largest 1, 10 and 100 tokens carry.
+
+    Without a gap it is empty.
+    """
     size = np.sort(np.abs(tokens.gap))[::-1]
     whole = float(size.sum())
-    return {count: float(size[:count].sum() / whole) if whole else 0.0 for count in counts}
+    return {count: float(size[:count].sum() / whole) for count in counts if whole}

@@ -86,7 +86,7 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
             {"cause": each.title, "share": each.share, "sentence": each.sentence} for each in found.causes
         ],
         "unchecked": list(found.unchecked),
-        "carried": {str(count): share for count, share in carried(trained).items()},
+        "carried": {str(count): share for count, share in carried(trained).items()} or None,
     }
     return drift.table(rows, total=len(rows), offset=0, about=_about(run, tokens) | about)
 

@@ -191,8 +191,7 @@ class DriftPage(Viewer):
         title = tr(CAUSES[result.cause].title) if result.cause else ""
         parts = [f"<h3>{safe_text(title[:1].upper() + title[1:])}</h3>"] if title else []
         parts += [f"<p>{safe_text(result.sentence)}</p>", f"<p>{safe_text(result.advice)}</p>"]
-        if len(tokens.trainer):
-            most = carried(trained)
+        if most := carried(trained):
             words = tr(
                 "Median {median} nats, signed mean {signed} nats. The largest 1, 10 and 100 tokens carry "
                 "{one:.1%}, {ten:.1%} and {hundred:.1%} of the gap.",

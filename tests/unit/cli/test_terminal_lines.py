@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from rlpanel.cli.terminal_text import next_commands, wrapped
+from rlpanel.cli.terminal_text import next_commands, plain_text, wrapped
+from rlpanel.queries.bisect import bisect
+from rlpanel.queries.drift import drift
 from rlpanel.queries.findings import findings
 
 
@@ -48,3 +50,24 @@ def test_the_next_command_of_a_finding_names_its_steps(
     assert next_commands(table, finding) == [
         f"rlpanel samples exp{steps} --filter 'reward < 0' --text --limit 5"
     ]
+
+
+def test_an_answer_in_words_has_a_line_of_its_own() -> None:
+    about = {
+        "run": "exp",
+        "state": "chain",
+        "sentence": "21: errors 0 → 1 → 21: reward 1 → 0",
+        "removal": "Without two samples nothing is left.",
+        "unknown": ["The cause lies outside."],
+    }
+    assert plain_text(bisect.table([], total=0, about=about)).splitlines()[:4] == [
+        "bisect · run exp · state chain · no rows",
+        "21: errors 0 → 1 → 21: reward 1 → 0",
+        "Without two samples nothing is left.",
+        "The cause lies outside.",
+    ]
+
+
+def test_advice_that_ends_a_sentence_is_not_repeated() -> None:
+    about = {"sentence": "Not checkable: log both logprobs.", "advice": "Log both logprobs."}
+    assert plain_text(drift.table([], total=0, about=about)).count("both logprobs") == 1

@@ -116,6 +116,7 @@ def test_missing_arrays_are_named(tmp_path: Path) -> None:
     tokens = tokens_of(folder)
     assert (tokens.read, tokens.without + tokens.unequal, len(tokens.trainer)) == (3, 3, 0)
     assert verdict(tokens).sentence.startswith("Not checkable: log logprobs and rollout_logprobs")
+    assert carried(tokens) == {}
 
 
 def test_levels_add_up(tmp_path: Path) -> None:
