@@ -192,7 +192,7 @@ class RequestGuard(Matcher):
     def _no_access(self, request: HTTPServerRequest) -> Refusal | None:
         access = next((access for route, access in self._routes if route.match(request) is not None), None)
         if access is None or access is RouteAccess.CLOSED:
-            return _refuse(404, "Not found.")
+            return _refuse(404, "Not found. The board is at /.")
         if access is RouteAccess.OPEN or self._auth is None or self._auth.may_read(request):
             return None
         if request.headers.get("Upgrade", "").lower() == "websocket":
