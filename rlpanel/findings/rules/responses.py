@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from rlpanel.findings.engine.change import at_place, percent, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of
@@ -14,6 +15,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
+from rlpanel.metrics.special_tokens import ENDS
 from rlpanel.store.columns.step_stats import MAX
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -21,10 +23,24 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _FOREIGN = 0.3
 
 
+#: Hashes of responses that are an end token and nothing else, where special tokens are decoded.
+_ONLY_END = np.array([xxh3_64_intdigest(f"{end}{rest}".encode()) for end in ENDS for rest in ("", "\n")])
+
+
 @signal("empty_response", "response_chars")
 def _empty(rows: RowBatch) -> np.ndarray:
     chars, tokens = rows.number("response_chars"), rows.number("response_tokens")
-    return mark((chars == 0) | (tokens == 0), np.isfinite(chars) | np.isfinite(tokens))
+    only_end = np.isin(rows.metadata("response_hash"), _ONLY_END)
+    return mark((chars == 0) | (tokens == 0) | only_end, np.isfinite(chars) | np.isfinite(tokens))
+
+
+def _empty_where(snapshot: Snapshot) -> str:
+    """Return the filter of empty responses; where end tokens are decoded, no response is shorter than one."""
+    rows = snapshot.alive_rows
+    only_end = rows[np.isin(snapshot.metadata("response_hash")[rows], _ONLY_END)]
+    most = float(snapshot.number("response_chars")[only_end].max()) if len(only_end) else 0.0
+    chars = f"response_chars <= {most:g}" if most > 0 else "response_chars == 0"
+    return f"{chars} or response_tokens == 0" if snapshot.has_number("response_tokens") else chars
 
 
 @signal("one_token_response", "response_tokens")
@@ -106,7 +122,7 @@ def foreign_letters(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Empty responses", "change_z")
 def empty_responses(context: RuleContext) -> Iterator[Finding]:
-    """The share of empty responses rises by 10 points, or is above 30%.
+    """The share of empty responses, or of end tokens alone, rises by 10 points, or is above 30%.
 
     Or that of responses of one token rises by 20 points.
 
@@ -120,9 +136,7 @@ def empty_responses(context: RuleContext) -> Iterator[Finding]:
         noun="empty responses",
         limit=0.3,
         column="response_chars",
-        where="response_chars == 0 or response_tokens == 0"
-        if context.snapshot.has_number("response_tokens")
-        else "response_chars == 0",
+        where=_empty_where(context.snapshot),
         advice=advice,
     )
     short = ShareRule(

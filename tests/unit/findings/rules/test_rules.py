@@ -170,6 +170,12 @@ def says_nothing(step: int, index: int, row: dict[str, Any]) -> None:
         row["response"], row["finish_reason"] = "", "stop"
 
 
+def ends_at_once(step: int, index: int, row: dict[str, Any]) -> None:
+    """The end token is all that is sampled, and it is decoded."""
+    if step >= FROM and index % 4:
+        row["response"], row["finish_reason"] = "<|im_end|>", "stop"
+
+
 def leaks_template(step: int, index: int, row: dict[str, Any]) -> None:
     if step >= FROM and row["lang"] == "zh":
         row["response"] = f"{row['response']}<|im_end|><|im_start|>user"
@@ -379,6 +385,12 @@ def test_a_rule_finds_what_breaks_it_and_where(tmp_path: Path, rule: str) -> Non
     assert found[0].rank == (1 if rule in RANK_1 else None)
     assert (found[0].category or "lang = zh") == "lang = zh"
     assert rule not in ZH or found[0].category or found[0].rank
+
+
+def test_a_response_that_is_only_an_end_token_is_empty(tmp_path: Path) -> None:
+    [found] = [each for each in flat(look(tmp_path / "run", ends_at_once)) if each.rule == "empty_responses"]
+    assert found.sentence.startswith(f"From step {FROM} on, 75% of the responses are empty")
+    assert "response_chars <= 10" in found.where
 
 
 def some_fail_always(step: int, index: int, row: dict[str, Any]) -> None:
