@@ -14,6 +14,7 @@ from rlpanel.errors import RunNotFound, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery import step_folders
+from rlpanel.sources.discovery.file_format import FileFormat
 from rlpanel.sources.discovery.file_names import (
     in_folder,
     is_checkpoint_folder,
@@ -31,7 +32,7 @@ from rlpanel.sources.discovery.folder_walk import (
     skipped_link,
     target_of,
 )
-from rlpanel.sources.discovery.format_detection import FileFormat, FormatCache
+from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.files.file_access import (
     AnyPath,
     Entry,

@@ -9,8 +9,9 @@ from itertools import islice
 
 from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, parse_mapping
+from rlpanel.sources.discovery.file_format import FileFormat
 from rlpanel.sources.discovery.file_names import display_name
-from rlpanel.sources.discovery.format_detection import FileFormat, sniff
+from rlpanel.sources.discovery.format_detection import sniff
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.inference.aliases import unknown_key
