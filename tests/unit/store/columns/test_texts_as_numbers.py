@@ -71,12 +71,12 @@ def test_a_group_is_a_text_whatever_it_looks_like(tmp_path: Path) -> None:
 
 
 def test_where_numbers_and_texts_remain_the_run_says_so(tmp_path: Path) -> None:
-    lines = [{"step": 1, "prompt": "p", "response": "r", "acc": value} for value in (1, 0.5, "why", "3")]
+    lines = [{"step": 1, "prompt": "p", "response": "r", "margin": value} for value in (1, 0.5, "why", "3")]
     append(tmp_path / "x.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
     with rlpanel.open_run(tmp_path, follow=False) as run:
         (remark,) = run.remarks
-        assert run.steps["acc_mean"].tolist() == [1.5]
+        assert run.steps["margin_mean"].tolist() == [1.5]
     assert remark.sentence == (
-        "'acc' is a number in some samples and a text in 1 of 4 samples (25.0%): statistics of acc leave out "
-        "the texts, which are the column acc_text."
+        "'margin' is a number in some samples and a text in 1 of 4 samples (25.0%): statistics of margin leave out "
+        "the texts, which are the column margin_text."
     )
