@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlpanel.sources.adapters import ADAPTERS
-from rlpanel.sources.discovery import format_detection
+from rlpanel.sources.discovery import content_format
 from rlpanel.sources.records.record_types import Record
 
 FRAGILE = b'{"fragile": %d}\n'
@@ -33,7 +33,7 @@ class Fragile:
     def register(cls, monkeypatch: pytest.MonkeyPatch) -> Fragile:
         """Return an adapter that is asked before all others, until the test ends."""
         made = cls()
-        monkeypatch.setattr(format_detection, "ADAPTERS", (made, *ADAPTERS))
+        monkeypatch.setattr(content_format, "ADAPTERS", (made, *ADAPTERS))
         return made
 
     @property
