@@ -30,7 +30,7 @@ def rule(board: BoardPage, name: str) -> Locator:
 def test_failed_rule_opens_its_sample(board: BoardPage) -> None:
     board.go(run="faulty").settled()
     board.page.locator("[role=tab][data-key=lint]").dispatch_event("click")
-    expect(board.page.locator(".rl-lint-note")).to_contain_text("up to 8 of each step")
+    expect(board.page.locator(".rl-lint-note")).to_contain_text("up to 8 of a step")
     board.page.get_by_role("button", name="Read all samples").click()
     expect(board.page.locator(".rl-lint-note")).not_to_contain_text("of each step")
     failed = board.page.locator(".rl-lint-rules section.failed .rule")
