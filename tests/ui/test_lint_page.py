@@ -32,7 +32,7 @@ def test_failed_rule_opens_its_sample(board: BoardPage) -> None:
     board.page.locator("[role=tab][data-key=lint]").dispatch_event("click")
     expect(board.page.locator(".rl-lint-note")).to_contain_text("up to 8 of a step")
     board.page.get_by_role("button", name="Read all samples").click()
-    expect(board.page.locator(".rl-lint-note")).not_to_contain_text("of each step")
+    expect(board.page.locator(".rl-lint-note")).not_to_contain_text("up to 8 of a step")
     failed = board.page.locator(".rl-lint-rules section.failed .rule")
     expect(failed.filter(has_text="mask_in_place")).to_contain_text("first at step 22")
     copied = failed.filter(has_text="engine_not_copied")

@@ -113,7 +113,7 @@ def test_the_lint_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> N
     write(root / "calculator-faulty", faulty_run())
     board.go(run="calculator-faulty", page="lint", theme="dark").settled()
     board.page.get_by_role("button", name="Read all samples").click()
-    expect(board.page.locator(".rl-lint-note")).not_to_contain_text("of each step")
+    expect(board.page.locator(".rl-lint-note")).not_to_contain_text("up to 8 of a step")
     expect(board.page.locator(".rl-lint-rules section.failed .rule").first).to_be_visible()
     expect(board.page.locator(".rl-dark").first).to_be_attached()
     board.page.mouse.move(5, 500)
