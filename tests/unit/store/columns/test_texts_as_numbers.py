@@ -77,6 +77,6 @@ def test_where_numbers_and_texts_remain_the_run_says_so(tmp_path: Path) -> None:
         (remark,) = run.remarks
         assert run.steps["margin_mean"].tolist() == [1.5]
     assert remark.sentence == (
-        "'margin' is a number in some samples and a text in 1 of 4 samples (25.0%): statistics of margin leave out "
-        "the texts, which are the column margin_text."
+        "'margin' is a number in some samples and a text in 1 of 4 samples (25.0%): statistics of margin "
+        "leave out the texts, which are the column margin_text."
     )
