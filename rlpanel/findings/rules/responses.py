@@ -40,7 +40,8 @@ def _empty_where(snapshot: Snapshot) -> str:
     only_end = rows[np.isin(snapshot.metadata("response_hash")[rows], _ONLY_END)]
     most = float(snapshot.number("response_chars")[only_end].max()) if len(only_end) else 0.0
     chars = f"response_chars <= {most:g}" if most > 0 else "response_chars == 0"
-    return f"{chars} or response_tokens == 0" if snapshot.has_number("response_tokens") else chars
+    has_tokens = snapshot.has_number("response_tokens")
+    return " or ".join((chars, "response_tokens == 0")) if has_tokens else chars
 
 
 @signal("one_token_response", "response_tokens")
