@@ -1,6 +1,6 @@
-"""Says at which tokens of the responses two sides disagree, if it is the first one or the last one.
+"""Finds differences of logprobs that lie at the first or the last token of the responses.
 
-Wrong first tokens come from the begin of the sequence or a shift; wrong last ones from the end token.
+The first token differs after a wrong start of the sequence or a shift, the last one by the end token.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record
+from rlpanel.store.snapshot.sample_places import spread_rows
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Logprobs of the other side, by the color of a finding, and its name.
@@ -38,8 +39,7 @@ def gap_place(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, color: str)
         Which logprobs are compared, see `OTHER_SIDE`.
     """
     other, sides = OTHER_SIDE[color]
-    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, _READ).astype(int))] if len(rows) else rows
-    gaps = np.array(list(_gaps(index, snapshot, chosen, other))).reshape(-1, 3)
+    gaps = np.array(list(_gaps(index, snapshot, spread_rows(rows, _READ), other))).reshape(-1, 3)
     total = float(gaps[:, 2].sum())
     if len(gaps) < _MIN_READ or not total > 0:
         return ""

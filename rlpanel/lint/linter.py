@@ -1,4 +1,4 @@
-"""Lints a run step by step: each line is read once, and what was found is kept while the run grows.
+"""Lints a run step by step: each line is read once, and findings are kept while the run grows.
 
 Rules of samples read new rows only. Rules of steps need whole groups: they mark the complete steps from their
 columns, without reading a line, and again only those to which rows were added.

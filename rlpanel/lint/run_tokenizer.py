@@ -22,6 +22,7 @@ from rlpanel.lint.located_tokens import token_text
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.sample_places import spread_rows
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Keys of ``run.json`` that name a tokenizer or a model.
@@ -118,7 +119,7 @@ def _foreign_samples(decode: Callable[[Sequence[int]], str], index: RunIndex, sn
     if not len(rows):
         return 0
     decoded, logged = [], []
-    for row in rows[np.unique(np.linspace(0, len(rows) - 1, TRIED).astype(int))].tolist():
+    for row in spread_rows(rows, TRIED).tolist():
         try:
             record = index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
         except (RLPanelError, OSError, IndexError):

@@ -101,8 +101,8 @@ class _Part:
         return {variant: self._of(marks, at) for variant, marks in found.items()}
 
     def _of(self, marks: Marks, at: np.ndarray) -> Marks:
-        place = {int(each): new for new, each in enumerate(at.tolist()) if int(each) in marks.details}
-        details = {place[old]: text for old, text in marks.details.items() if old in place}
+        places = enumerate(at.tolist())
+        details = {new: marks.details[old] for new, old in places if old in marks.details}
         return replace(marks, values=marks.values[at], details=details)
 
 

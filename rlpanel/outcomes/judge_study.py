@@ -18,6 +18,7 @@ from rlpanel.sources.records.judge_calls import score_by_judge
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record, file_order
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.sample_places import spread_rows
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -224,8 +225,8 @@ def study_judges(
     rows = rows[np.nan_to_num(snapshot.number(CALLS)[rows]) > 0] if has_judges(snapshot) else rows[:0]
     rows = snapshot.with_outcome(rows)
     total = len(rows)
-    if most is not None and total > most:
-        rows = rows[np.unique(np.linspace(0, total - 1, most).astype(int))]
+    if most is not None:
+        rows = spread_rows(rows, most)
     found: dict[str, JudgeRow] = {}
     scores: list[dict[str, float]] = []
     read: list[int] = []

@@ -5,7 +5,7 @@ Contrasts control for confounders: shares by category, reward differences within
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,8 +174,10 @@ class ShareRule:
         Share from which on it is an alarm while it goes on.
     harmful_always : bool
         True if the finding is also an alarm where the share was never lower.
-    column, where, sort, color, tab, advice : str
+    column, sort, color, tab, advice : str
         See `Finding`.
+    where : str or callable
+        See `Finding`; a function of the snapshot is called only if there is a finding.
     """
 
     signal: Signal
@@ -189,7 +191,7 @@ class ShareRule:
     harmful: float = 0.2
     harmful_always: bool = True
     column: str = ""
-    where: str = ""
+    where: str | Callable[[Snapshot], str] = ""
     sort: str = ""
     color: str = ""
     tab: str = ""
@@ -219,7 +221,7 @@ def share_finding(context: RuleContext, rule: ShareRule, subject: str = "") -> F
         column=rule.column,
         evidence=share_evidence(context, change, rule.noun),
         advice=rule.advice,
-        where=rule.where,
+        where=rule.where(context.snapshot) if callable(rule.where) else rule.where,
         sort=rule.sort,
         color=rule.color,
         tab=rule.tab,

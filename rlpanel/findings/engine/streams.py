@@ -31,7 +31,7 @@ from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
 Scale = Literal["factor", "share", "level"]
 
-#: Smallest changes of interest: of a factor's logarithm, of the angle of a share (see `Stream.scaled`; about
+#: Smallest changes of interest: of a factor's logarithm, of the angle of a share (see `all_scaled`; about
 #: 12 points around a half, and 4 points from 0), and in standard deviations of the samples.
 MIN_FACTOR, MIN_ANGLE, MIN_SPREADS = 0.2, 0.15, 0.35
 #: Parts of the budget of false alarms: the reward, an usual stream, and one of many that are alike.
@@ -89,20 +89,16 @@ class Stream:
 
     @property
     def scaled(self) -> np.ndarray:
-        """The values in the scale of the test: logarithms of factors, and angles of shares.
-
-        The angle ``arcsin(sqrt(share))`` has the same variance for rare and for frequent features.
-        """
-        with np.errstate(all="ignore"):
-            if self.scale == "factor":
-                return np.where(self.values > 0, np.log(self.values), np.nan)
-            if self.scale == "share":
-                return np.arcsin(np.sqrt(np.clip(self.values, 0, 1)))
-        return np.asarray(self.values, float)
+        """The values in the scale of the test, see `all_scaled`, shape (S,)."""
+        found: np.ndarray = all_scaled([self])[0]
+        return found
 
 
 def all_scaled(streams: Sequence[Stream]) -> np.ndarray:
-    """Return what `Stream.scaled` is of each, shape (K, S)."""
+    """Return the values in the scale of the test: logarithms of factors, angles of shares, shape (K, S).
+
+    The angle ``arcsin(sqrt(share))`` has the same variance for rare and for frequent features.
+    """
     values = np.array([stream.values for stream in streams], float)
     scales = np.array([stream.scale for stream in streams])
     with np.errstate(all="ignore"):
@@ -198,7 +194,7 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
 
 
 class _Level(NamedTuple):
-    """What the streams of a column need of all steps together.
+    """Facts about a column over all steps, from which its streams are made.
 
     Smallest and largest value, smallest mean of a step, mean standard deviation of a step's samples, share of
     the steps whose samples vary, and the variance of each step's mean.

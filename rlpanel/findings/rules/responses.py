@@ -21,10 +21,10 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Share of a response's letters in foreign scripts from which on it counts as written in another language.
 _FOREIGN = 0.3
-
-
 #: Hashes of responses that are an end token and nothing else, where special tokens are decoded.
-_ONLY_END = np.array([xxh3_64_intdigest(f"{end}{rest}".encode()) for end in ENDS for rest in ("", "\n")])
+_ONLY_END = np.array(
+    [xxh3_64_intdigest(f"{end}{rest}".encode()) for end in ENDS for rest in ("", "\n")], np.uint64
+)
 
 
 @signal("empty_response", "response_chars")
@@ -35,7 +35,7 @@ def _empty(rows: RowBatch) -> np.ndarray:
 
 
 def _empty_where(snapshot: Snapshot) -> str:
-    """Return the filter of empty responses; where end tokens are decoded, no response is shorter than one."""
+    """Return the filter of empty responses: as long as the longest end token alone, if the run has one."""
     rows = snapshot.alive_rows
     only_end = rows[np.isin(snapshot.metadata("response_hash")[rows], _ONLY_END)]
     most = float(snapshot.number("response_chars")[only_end].max()) if len(only_end) else 0.0
@@ -137,7 +137,7 @@ def empty_responses(context: RuleContext) -> Iterator[Finding]:
         noun="empty responses",
         limit=0.3,
         column="response_chars",
-        where=_empty_where(context.snapshot),
+        where=_empty_where,
         advice=advice,
     )
     short = ShareRule(

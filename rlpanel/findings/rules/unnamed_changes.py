@@ -1,4 +1,4 @@
-"""The rule that needs no name: something changed from one step to the next, whatever it is."""
+"""Rule on a change of any number of a run from one step to the next."""
 
 from __future__ import annotations
 

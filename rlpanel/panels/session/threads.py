@@ -63,7 +63,7 @@ class BackgroundTask(Generic[T]):
 
     @property
     def is_running(self) -> bool:
-        """Whether the newest job has not ended and was not stopped."""
+        """True while the newest job runs."""
         return self._loop is not None and self in self._loop.busy
 
     def start(self, results: Iterator[T]) -> None:

@@ -48,7 +48,7 @@ _ALL = 0.9
 
 
 def planned_steps(config: Mapping[str, object], step: int | None) -> int | None:
-    """Return the planned number of steps of a run that is not near it; None if it is, or names none."""
+    """Return the planned number of steps; None if the run names none or has nearly reached it."""
     for name, value in config.items():
         if name.rpartition(".")[2] in _PLANNED and isinstance(value, float) and value > 0:
             return int(value) if step is not None and step < _ALL * value - 1 else None

@@ -1,4 +1,4 @@
-"""The bar that selects the step: ◀ ▶, a slider over steps of any spacing, and a switch to follow the run."""
+"""Step bar: ◀ ▶, a slider over the steps, and a switch to follow the newest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format of the records of a file: that of an adapter, that of a mapping, or one that is inferred.
+"""Formats of a file's records: an adapter's, that of the user's mapping, or an inferred one.
 
 Lines with the keys of a known format are its adapter's, even if the reward or the response has another name:
 that one is inferred, and said. If no adapter accepts a record, all fields are inferred from the first ones
@@ -98,11 +98,8 @@ def _unread_reward(each: Content, path: str, name: str) -> FileFormat | None:
 
 def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
     """Return the format of lines with rlpanel's step and prompt, and a response under another name."""
-    own = {"response", "messages", "response_token_ids"}
-    if not own.isdisjoint(document):  # most lines: the others need not be parsed
-        return None
-    records = list(records_of(each.lines))
-    if any(not own.isdisjoint(record) for record in records):
+    records = _records_without({"response", "messages", "response_token_ids"}, document, each)
+    if not records:
         return None
     inference = infer(records, name)
     is_renamed = inference.is_run and {"response", "messages"} & inference.keys.keys()
@@ -111,10 +108,10 @@ def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> 
 
 def _renamed_reward(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
     """Return the format of lines with rlpanel's names, but another one for the reward, such as ``score``."""
-    if "reward" in document or "rewards" in document or name.rpartition("/")[2].startswith(NAMED):
+    if name.rpartition("/")[2].startswith(NAMED):
         return None
-    records = list(records_of(each.lines))
-    if any({"reward", "rewards"} & record.keys() for record in records):
+    records = _records_without({"reward", "rewards"}, document, each)
+    if not records:
         return None
     inference = infer(records, name)
     key = inference.keys.get("reward", "")
@@ -123,6 +120,16 @@ def _renamed_reward(document: Mapping[str, Any], each: Content, name: str) -> Fi
     return (
         _inferred_format(inference, records, name, final=each.final) if inference.is_run and is_said else None
     )
+
+
+def _records_without(
+    keys: set[str], document: Mapping[str, Any], each: Content
+) -> list[dict[str, Any]] | None:
+    """Return the first records if none of them, nor the document, has one of these keys; else None."""
+    if not keys.isdisjoint(document):  # most lines: the others need not be parsed
+        return None
+    records = list(records_of(each.lines))
+    return records if all(map(keys.isdisjoint, records)) else None
 
 
 def _at_step(inference: Inference, last: MappedAdapter | None) -> Inference:

@@ -14,8 +14,9 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.alternatives import parallel_keys
+from rlpanel.sources.records.chat_shapes import logged_role
 from rlpanel.sources.records.json_parser import parse_value
-from rlpanel.sources.records.message_spellings import names_of, role_of
+from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import is_messages
 
 #: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
@@ -33,7 +34,6 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 _MAX_REWARD, _MAX_STEP = 1e5, 2**53
 
 
-_ROLE_KEYS = names_of("message", "role")
 #: Keys of lists that hold the samples for one prompt, and of those that hold the turns of one sample.
 SAMPLE_LISTS = frozenset(
     {"samples", "completions", "responses", "generations", "rollouts", "outputs", "trajectories", "attempts"}
@@ -173,15 +173,9 @@ def is_conversation(value: Any) -> bool:
 def holds_answer(value: Any) -> bool:
     """Return True for a conversation in which the policy speaks, or a list of such."""
     return all(
-        any(_role(message) == "assistant" for message in read_conversation(item) or ())
+        any(role_of(logged_role(each) or "") == "assistant" for each in read_conversation(item) or ())
         for item in items_of(value)
     )
-
-
-def _role(message: Mapping[str, Any]) -> str:
-    """Return the role of a logged message in rlpanel's spelling; empty if it names none."""
-    named = next((message[key] for key in _ROLE_KEYS if isinstance(message.get(key), str)), "")
-    return role_of(named)
 
 
 def as_number(value: Any) -> float | None:

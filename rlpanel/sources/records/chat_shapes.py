@@ -119,10 +119,10 @@ def _chat_item(item: Any) -> Any:
     for key in ("kwargs", "data", "message", "content"):
         inner = item.get(key)
         if isinstance(inner, Mapping):
-            role = _serialised_role(item) or _role(inner)
+            role = _serialised_role(item) or logged_role(inner)
             if role and not inner.keys().isdisjoint(_CONTENTS):
                 return {**inner, "role": role}
-    role = _role(item)
+    role = logged_role(item)
     return {**item, "role": role} if role and not item.keys().isdisjoint(_CONTENTS) else item
 
 
@@ -135,7 +135,8 @@ def _serialised_role(item: Item) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def _role(item: Item) -> str | None:
+def logged_role(item: Item) -> str | None:
+    """Return the role that an item names, in the log's spelling; None without one."""
     for key in _ROLES:
         role = item.get(key)
         role = role.get("role") if isinstance(role, Mapping) else role

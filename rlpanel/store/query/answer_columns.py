@@ -14,6 +14,7 @@ import numpy as np
 
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts
+from rlpanel.store.snapshot.sample_places import spread_rows
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.final_answers import AUTO, RULES, ChosenRule, answer_of, choose_rule, match_of
@@ -89,8 +90,7 @@ def answer_columns(index: RunIndex, snapshot: Snapshot, rule: str = AUTO) -> Ans
 
 def _pairs(index: RunIndex, snapshot: Snapshot) -> list[tuple[str, str]]:
     """Return responses and ground truths of some samples."""
-    alive = snapshot.alive_rows
-    rows = alive[np.unique(np.linspace(0, len(alive) - 1, SAMPLES).astype(int))] if len(alive) else alive
+    rows = spread_rows(snapshot.alive_rows, SAMPLES)
     sizes = np.cumsum(snapshot.metadata("length")[rows], dtype=np.int64)
     if len(rows) and sizes[-1] > MAX_BYTES:
         rows = rows[:: int(-(-sizes[-1] // MAX_BYTES))]

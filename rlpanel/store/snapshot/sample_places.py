@@ -16,6 +16,13 @@ from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.row_table import DEAD
 
 
+def spread_rows(rows: np.ndarray, most: int) -> np.ndarray:
+    """Return at most ``most`` rows in even distances, among them the first and the last."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
+
+
 def _no_rows() -> dict[str, np.ndarray]:
     return {name: np.empty(0, dtype) for name, dtype in Columns.METADATA.items()}
 
