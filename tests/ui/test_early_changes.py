@@ -72,3 +72,23 @@ def test_a_plot_that_is_ready_before_its_tab_is_drawn(open_board: OpenBoard) -> 
     }}""")
     board.pick(".rl-explain-what", "Responses that repeat")
     expect(board.page.locator(".rl-cluster-plot canvas").first).to_be_visible(timeout=15_000)
+
+
+def test_children_that_change_twice_at_once_have_one_view_each(board: BoardPage) -> None:
+    board.go(run="plain", step=2).settled(2)
+    board.page.evaluate(f"""() => {{
+      {FIND}
+      const {{ Div, DivView }} = Bokeh.require("models/widgets/div")
+      const build = DivView.prototype.lazy_initialize
+      window.built = []
+      DivView.prototype.lazy_initialize = async function () {{
+        window.built.push(this.model.text)
+        await build.call(this)
+      }}
+      const {{ model }} = find((view) => view.model.css_classes?.includes("rl-curves"))
+      const late = new Div({{ text: "a late card" }})
+      model.children = [...model.children, late]
+      model.children = [...model.children, new Div({{ text: "a later card" }})]
+    }}""")
+    expect(board.page.get_by_text("a later card")).to_be_visible()
+    assert board.page.evaluate("window.built") == ["a late card", "a later card"]

@@ -13,6 +13,7 @@ from panel.io.resources import get_dist_path
 
 from rlpanel.board_url import DARK_DEFAULT
 from rlpanel.panel_fixes.early_selects import EARLY_SELECTS
+from rlpanel.panel_fixes.overlapping_children import OVERLAPPING_CHILDREN
 from rlpanel.panel_fixes.plot_styles import PLAIN_STYLES
 from rlpanel.panel_fixes.printf_minus import PRINTF_MINUS
 from rlpanel.panels.language.labels import browser_labels, document_language
@@ -87,7 +88,7 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_resources=without_unused_scripts,
         rlpanel_allowed=_with_nonce,
         rlpanel_nonce="",
-        rlpanel_bokeh_fixes=PLAIN_STYLES + EARLY_SELECTS + PRINTF_MINUS,
+        rlpanel_bokeh_fixes=PLAIN_STYLES + EARLY_SELECTS + OVERLAPPING_CHILDREN + PRINTF_MINUS,
     )
 
 
