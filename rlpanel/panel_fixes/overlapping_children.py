@@ -1,8 +1,8 @@
 """Layouts whose children change again while the browser still builds the views of the first change.
 
 Upstream: https://github.com/bokeh/bokeh/issues/15358
-Needed by: Bokeh 3.9 to 3.10
-Delete when: the oldest Bokeh shares a view that is being built, as its pull request 15359 does.
+Needed by: Bokeh 3.9 to 3.10.0
+Delete when: Bokeh 3.10.1 is the oldest that is supported: it shares a view that is being built.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _LARGE = 1.5
 
 @rule("Something changed")
 def something_changed(context: RuleContext) -> Iterator[Finding]:
-    """Any number of the run jumps from one step to the next, up or down: the rule that needs no name.
+    """Any number of the run jumps from one step to the next, up or down.
 
     Compared are 4 or 8 steps with the 20 before: means, spreads, commonest and missing values of all columns,
     mixes of labels, counts, the reward with each label, numbers and new phrases of the texts, and the

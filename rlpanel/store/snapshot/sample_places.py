@@ -39,7 +39,7 @@ class BadLineAt:
 
 @dataclass(frozen=True)
 class SamplePlaces:
-    """Rows of a run, with the place of each in the run's files; rows that do not count have one, too.
+    """Rows of a run and the place of each in its files, also of rows that do not count.
 
     Row numbers are valid for one snapshot only, because dead rows may be removed later. A uid stays valid.
 
