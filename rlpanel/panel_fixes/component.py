@@ -94,7 +94,8 @@ class Component(JSComponent):
         document = pn.state.curdoc
         loop: DrawingLoop | None = document.template_variables.get(LOOP_VARIABLE) if document else None
         if loop is None or loop.runs_here:
-            self.receive(msg)
+            with pn.io.hold(document):
+                self.receive(msg)
         else:
             loop.call_soon(partial(self.receive, msg))
 

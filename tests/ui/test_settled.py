@@ -59,3 +59,15 @@ def test_every_promise_of_a_page_at_rest_is_kept(board: BoardPage) -> None:
     board.go(run="run")
     board.page.evaluate("Promise.all([1, 2, 3].map(rlpanel.settled))")
     board.at_step(3)
+
+
+def test_a_key_press_that_changes_the_step_brings_all_views_in_one_message(board: BoardPage) -> None:
+    parts: list[str | bytes] = []
+    board.page.on("websocket", lambda socket: socket.on("framereceived", lambda part: parts.append(part)))
+    board.go(run="run", step=2).settled(2)
+    parts.clear()
+    board.press("ArrowRight")
+    board.settled(3)
+    views = ("location", "distribution", "rows", "data-uid")  # of the curves, the step, the grid, the sample
+    sent = [[view for view in views if view in part] for part in parts if isinstance(part, str)]
+    assert [named for named in sent if named] == [[*views]]

@@ -145,25 +145,24 @@ class FindingsBadge:
             return
         key, choice = message
         finding = self._findings.get(key)
-        with pn.io.hold():
-            if choice == "close":
-                self.context.selection.finding = ""
-            elif finding is not None and choice == "python":
-                self.opened.send({"copy": finding_cell(self.context, finding)})
-            elif finding is not None and choice == "claim":
-                self.opened.claimed = {"key": key, "said": tr("Writing …")}
-                self._claims.finding(finding.rule, finding.subject, finding.sentence)
-            elif finding is not None and choice == "curve":
-                show_curve(self.context, finding.column)
-            elif finding is not None and choice == "bisect":
-                self._open(finding, "onset")
-                self.context.selection.param.update(
-                    page="explain", explain=_bisect_of(finding, self.context.snapshot)
-                )
-            elif finding is not None and finding.split and choice == "samples":
-                show_affected(self.context, finding)
-            elif finding is not None and choice in get_args(StepChoice):
-                self._open(finding, choice)
+        if choice == "close":
+            self.context.selection.finding = ""
+        elif finding is not None and choice == "python":
+            self.opened.send({"copy": finding_cell(self.context, finding)})
+        elif finding is not None and choice == "claim":
+            self.opened.claimed = {"key": key, "said": tr("Writing …")}
+            self._claims.finding(finding.rule, finding.subject, finding.sentence)
+        elif finding is not None and choice == "curve":
+            show_curve(self.context, finding.column)
+        elif finding is not None and choice == "bisect":
+            self._open(finding, "onset")
+            self.context.selection.param.update(
+                page="explain", explain=_bisect_of(finding, self.context.snapshot)
+            )
+        elif finding is not None and finding.split and choice == "samples":
+            show_affected(self.context, finding)
+        elif finding is not None and choice in get_args(StepChoice):
+            self._open(finding, choice)
 
     def _show_claimed(self, said: str) -> None:
         self.opened.claimed = {**self.opened.claimed, "said": said}

@@ -234,17 +234,16 @@ class SessionLoop:
         if self._is_loading:  # a browser has connected in the meantime
             return
         end = time.monotonic() + TURN
-        with pn.io.hold():
-            while self._steps and time.monotonic() < end:
-                step = self._steps.popleft()
-                try:
-                    self._steps.extendleft(reversed(list(step() or ())))
-                except Exception:  # one broken view must not stop the session
-                    log.exception("error while drawing a session")
-            if not self._steps and not self.busy:
-                settled, self._when_settled = self._when_settled, []
-                for callback in settled:
-                    callback()
+        while self._steps and time.monotonic() < end:
+            step = self._steps.popleft()
+            try:
+                self._steps.extendleft(reversed(list(step() or ())))
+            except Exception:  # one broken view must not stop the session
+                log.exception("error while drawing a session")
+        if not self._steps and not self.busy:
+            settled, self._when_settled = self._when_settled, []
+            for callback in settled:
+                callback()
 
     @property
     def _is_loading(self) -> bool:
@@ -256,8 +255,8 @@ class SessionLoop:
 
 
 async def _run(callback: Callable[[], Any], document: Document | None) -> None:
-    """Run a callback on the loop, for which Bokeh has locked the document."""
-    with set_curdoc(document) if document is not None else nullcontext():
+    """Run a callback on the loop, for which Bokeh has locked the document; its changes are one message."""
+    with set_curdoc(document) if document is not None else nullcontext(), pn.io.hold(document):
         try:
             callback()
         except Exception:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import panel as pn
 import param
 
 from rlpanel.number_text import number
@@ -51,8 +50,7 @@ class StepSummary(Component):
     def receive(self, message: Any) -> None:
         """Show the curve of the column that the browser names."""
         if isinstance(message, str):
-            with pn.io.hold():
-                show_curve(self.context, message)
+            show_curve(self.context, message)
 
     def _draw(self, *_: Any) -> None:
         numbers = step_numbers(self.context)

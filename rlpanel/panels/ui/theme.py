@@ -159,8 +159,8 @@ PLOTS = Theme(json={"attrs": {"Plot": _PLOT, "Figure": {}, "Axis": _AXIS, "Grid"
 def hold_changes() -> AbstractContextManager[None]:
     """Return a context manager for changes of Bokeh models, needed wherever any callback may make them.
 
-    Panel runs the callbacks of component messages and buttons without the document's lock, and Bokeh refuses
-    changes then. Held changes are sent by Panel itself, together.
+    Panel runs the callbacks of buttons without the document's lock, and Bokeh refuses changes then. Held
+    changes are sent by Panel itself, together.
     """
     return pn.io.hold()
 
