@@ -64,7 +64,7 @@ def test_every_promise_of_a_page_at_rest_is_kept(board: BoardPage) -> None:
 def test_a_key_press_that_changes_the_step_brings_all_views_in_one_message(board: BoardPage) -> None:
     parts: list[str | bytes] = []
     board.page.on("websocket", lambda socket: socket.on("framereceived", lambda part: parts.append(part)))
-    board.go(run="run", step=2).settled(2)
+    board.open(run="run", step=2).settled(2)
     parts.clear()
     board.press("ArrowRight")
     board.settled(3)
