@@ -120,24 +120,29 @@ def _steps(browser: Browser, server: Served, count: int) -> Figures:
 
 
 def _appends(browser: Browser, server: Served, log: Path, count: int) -> Figures:
-    """Time from the write of a line with a new step to the frame with its point."""
-    path, lags = log / "rollout_data_rank_0.jsonl", []
+    """Time from the write of a line with a new step to the frame with its point.
+
+    After a short pause the browser still rests from its last drawing (`BrowserPace`), after a long one it does not.
+    """
+    path = log / "rollout_data_rank_0.jsonl"
+    lags: dict[int, list[float]] = {300: [], 1000: []}
     line = json.loads(path.read_bytes().split(b"\n", 1)[0])
     with opened(browser, server, run="grpo") as (page, _), path.open("ab") as file:
         page.evaluate(CLOCKS)
         worked = server.seconds
-        for step in range(61, 61 + count):
+        for step, pause in enumerate((pause for pause in lags for _ in range(count)), start=61):
             data = json.dumps({**line, "step": step}).encode() + b"\n"
             page.evaluate("() => window.appended()")
             begin = time.time() * 1000
             file.write(data)
             file.flush()
-            lags.append(page.evaluate("() => window.lag") - begin)
-            page.wait_for_timeout(300)
+            lags[pause].append(page.evaluate("() => window.lag") - begin)
+            page.wait_for_timeout(pause)
         worked = server.seconds - worked
     return {
-        **middle_and_worst("append → point drawn", "ms", lags),
-        "server for an append, CPU ms": 1e3 * worked / count,
+        **middle_and_worst("append → point drawn", "ms", lags[300]),
+        **middle_and_worst("append after a second of rest → point drawn", "ms", lags[1000][1:]),
+        "server for an append, CPU ms": 1e3 * worked / (2 * count),
     }
 
 
