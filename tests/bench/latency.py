@@ -122,7 +122,7 @@ def _steps(browser: Browser, server: Served, count: int) -> Figures:
 def _appends(browser: Browser, server: Served, log: Path, count: int) -> Figures:
     """Time from the write of a line with a new step to the frame with its point.
 
-    After a short pause the browser still rests from its last drawing (`BrowserPace`), after a long one it does not.
+    After a short pause the browser still rests from its last drawing (`BrowserPace`).
     """
     path = log / "rollout_data_rank_0.jsonl"
     lags: dict[int, list[float]] = {300: [], 1000: []}
