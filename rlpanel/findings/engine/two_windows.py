@@ -70,6 +70,25 @@ def _tested(sums: np.ndarray, after: int) -> range:
     return range(MIN_BEFORE, sums.shape[1] - after)
 
 
+def recurs(values: np.ndarray, jump: Jump) -> bool:
+    """Return True if a stream jumped as far before, at once and in the same direction, as it may by plan.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (S,)
+        The stream in the scale of the test.
+    jump : Jump
+    """
+    after = min(AFTER)
+    earlier = values[None, : jump.at - _NEAR]
+    if earlier.shape[1] < MIN_BEFORE + after:
+        return False
+    with np.errstate(all="ignore"):
+        means = _Means(earlier * np.sign(jump.size))
+        found = means.is_large(after, np.array([_OF_EARLIER * abs(jump.size)]), rising=True)
+    return bool(found.any())
+
+
 class _Means:
     """Means of the windows of streams, and which of them differ enough to be tested, from running sums."""
 
@@ -82,14 +101,15 @@ class _Means:
         self.known, self.filled = known, centred
         self.count, self.sum = _running(known, centred)
 
-    def is_large(self, after: int, least: np.ndarray) -> np.ndarray:
+    def is_large(self, after: int, least: np.ndarray, *, rising: bool = False) -> np.ndarray:
         """Return the mask of differences that are large enough, sudden, and new, shape (K, T)."""
         at = _tested(self.count, after)
         old, new = _window(self.count, at, -BEFORE, 0), _window(self.count, at, 0, after)
         difference = _window(self.sum, at, 0, after) / new - _window(self.sum, at, -BEFORE, 0) / old
         last = _window(self.sum, at, -_NEAR, 0) / _window(self.count, at, -_NEAR, 0)
         near = _window(self.sum, at, 0, _NEAR) / _window(self.count, at, 0, _NEAR) - last
-        is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
+        size = difference if rising else np.abs(difference)
+        is_large = (size >= least[:, None]) & (near / difference >= _AT_ONCE)
         is_large &= (old >= MIN_BEFORE - 2) & (new >= after - 1)
         return is_large & _is_more_than_before(difference, after) if is_large.any() else is_large
 

@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.streams import PRIMARY, Stream, all_scaled, streams_of
-from rlpanel.findings.engine.two_windows import AFTER, Jump, jumps, thresholds
+from rlpanel.findings.engine.two_windows import AFTER, Jump, jumps, recurs, thresholds
 from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Steps with one false alarm among all streams together.
@@ -40,7 +40,8 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     mixes of labels, counts, the reward with each label, numbers and new phrases of the texts, and the
     trainer's scalars. Slow changes do not count, and trends are taken off. All tests together raise one false
     alarm in 5,000 steps. A warning if the change is large and goes on, else an info, as are more samples per
-    step, and numbers per token where only the tokens have other text.
+    step, numbers per token where only the tokens have other text, and numbers other than rewards that all
+    jumped as far in this direction before.
     """
     first = max(0, len(context.steps) - _MAX_STEPS)
     streams = list(streams_of(context))
@@ -95,9 +96,11 @@ def _finding(
         streams[each.row].weight == PRIMARY or abs(each.size) >= _LARGE * streams[each.row].least
         for each in rows
     )
+    # Rewards never fall by plan, however often they fall.
+    again = all(streams[each.row].weight != PRIMARY and recurs(values[each.row], each) for each in rows)
     has_more = stream.name in _COUNTS and lead.size > 0
     unit = _other_unit(context, [streams[each.row] for each in rows], first + lead.at)
-    if not is_large or has_more or unit or _starts(context, stream.column, first + lead.at):
+    if not is_large or has_more or unit or again or _starts(context, stream.column, first + lead.at):
         severity = "info"
     return Finding(
         severity=severity,
@@ -105,6 +108,11 @@ def _finding(
         evidence=(
             *([f"Also: {'; '.join(texts[_ROWS:])}."] if len(texts) > _ROWS else []),
             *([unit] if unit else []),
+            *(
+                ["It rose or fell as much at once earlier in the run, and in the same direction."]
+                if again
+                else []
+            ),
             f"{len(streams):,} numbers of each step were compared with the 20 steps before. The first one "
             f"differs by {lead.z:.1f} standard errors.",
         ),

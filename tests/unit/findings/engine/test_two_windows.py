@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.findings.engine.two_windows import Jump, jumps, thresholds
+from rlpanel.findings.engine.two_windows import Jump, jumps, recurs, thresholds
 
 
 def jumps_of(values: np.ndarray, least: float = 0.5, limit: float = 5.0) -> list[Jump]:
@@ -44,6 +44,14 @@ def test_what_changed_as_much_before_is_no_jump() -> None:
     waves = 2.0 * (np.arange(120) // 15 % 2)
     found = jumps_of(noise(120) + waves)
     assert all(jump.at < 40 for jump in found)
+
+
+@pytest.mark.parametrize(("earlier", "expected"), [(2.0, True), (-2.0, False), (0.5, False), (0.0, False)])
+def test_a_jump_recurs_if_one_before_was_as_large_and_in_its_direction(
+    earlier: float, expected: bool
+) -> None:
+    values = noise(80) + earlier * (np.arange(80) >= 25) + 2.0 * (np.arange(80) >= 55)
+    assert recurs(values, Jump(0, 55, 8.0, earlier, earlier + 2.0)) is expected
 
 
 def test_a_constant_that_becomes_another_is_found() -> None:
