@@ -70,23 +70,34 @@ def _tested(sums: np.ndarray, after: int) -> range:
     return range(MIN_BEFORE, sums.shape[1] - after)
 
 
-def recurs(values: np.ndarray, jump: Jump) -> bool:
-    """Return True if a stream jumped as far before, at once and in the same direction, as it may by plan.
+def schedules(values: np.ndarray, jump: Jump, first: int = 0) -> list[int]:
+    """Return the numbers of steps after which a stream jumps each time, the likeliest first; mostly empty.
+
+    Each earlier jump is as large, at once, and in the same direction. Counted from the run's first step, all
+    are the same number of steps apart.
 
     Parameters
     ----------
     values : ndarray of float, shape (S,)
         The stream in the scale of the test.
     jump : Jump
+    first : int
+        Position of the first value in the run.
     """
     after = min(AFTER)
-    earlier = values[None, : jump.at - _NEAR]
-    if earlier.shape[1] < MIN_BEFORE + after:
-        return False
+    if jump.at < MIN_BEFORE + after:
+        return []
     with np.errstate(all="ignore"):
-        means = _Means(earlier * np.sign(jump.size))
+        means = _Means(values[None, : jump.at] * np.sign(jump.size))
         found = means.is_large(after, np.array([_OF_EARLIER * abs(jump.size)]), rising=True)
-    return bool(found.any())
+    jumped = MIN_BEFORE + np.flatnonzero(found[0])
+    misses: dict[int, int] = {}
+    for every in (jump.at - jumped[jumped <= jump.at - _NEAR]).tolist():
+        expected = np.arange(jump.at - every, max(MIN_BEFORE, every - first) - 1, -every)
+        apart = min((first + jump.at) % every, -(first + jump.at) % every)
+        if apart < _NEAR and all(np.abs(jumped - at).min() < _NEAR for at in expected.tolist()):
+            misses[every] = apart
+    return sorted(misses, key=lambda every: misses[every])
 
 
 class _Means:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.findings.engine.two_windows import Jump, jumps, recurs, thresholds
+from rlpanel.findings.engine.two_windows import Jump, jumps, schedules, thresholds
 
 
 def jumps_of(values: np.ndarray, least: float = 0.5, limit: float = 5.0) -> list[Jump]:
@@ -46,12 +46,30 @@ def test_what_changed_as_much_before_is_no_jump() -> None:
     assert all(jump.at < 40 for jump in found)
 
 
-@pytest.mark.parametrize(("earlier", "expected"), [(2.0, True), (-2.0, False), (0.5, False), (0.0, False)])
-def test_a_jump_recurs_if_one_before_was_as_large_and_in_its_direction(
-    earlier: float, expected: bool
+@pytest.mark.parametrize(
+    ("earlier", "at", "first", "expected"),
+    [
+        (2.0, 50, 0, 25),
+        (2.0, 57, 0, None),  # two jumps, but not at equal distances from the first step
+        (2.0, 57, 7, 32),  # the run has 7 steps before
+        (-2.0, 50, 0, None),
+        (0.5, 50, 0, None),
+        (0.0, 50, 0, None),
+    ],
+)
+def test_jumps_as_large_at_equal_distances_are_a_schedule(
+    earlier: float, at: int, first: int, expected: int | None
 ) -> None:
-    values = noise(80) + earlier * (np.arange(80) >= 25) + 2.0 * (np.arange(80) >= 55)
-    assert recurs(values, Jump(0, 55, 8.0, earlier, earlier + 2.0)) is expected
+    values = noise(80) + earlier * (np.arange(80) >= 25) + 2.0 * (np.arange(80) >= at)
+    found = schedules(values, Jump(0, at, 8.0, earlier, earlier + 2.0), first)
+    assert next(iter(found), None) == expected
+
+
+def test_a_schedule_skips_no_jump() -> None:
+    """Jumps at 40 and 60 are 20 steps apart, but there was none at 20."""
+    values = noise(80) + 2.0 * (np.arange(80) >= 40) + 2.0 * (np.arange(80) >= 60)
+    assert schedules(values, Jump(0, 60, 8.0, 2.0, 4.0)) == []
+    assert schedules(values + 2.0 * (np.arange(80) >= 20), Jump(0, 60, 8.0, 4.0, 6.0))[0] == 20
 
 
 def test_a_constant_that_becomes_another_is_found() -> None:
