@@ -22,6 +22,8 @@ _EXPLAINED, _SHARED = 0.5, 0.5
 _MIN_SAMPLES, _MOVED = 10, 0.08
 #: A label with more values than this is an identifier.
 _MAX_VALUES = 20
+#: Codes this close are equal, and share of groups with several values that a label of prompts may have.
+_EQUAL, _MIXED_GROUPS = 1e-9, 0.01
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,11 @@ def has_other_data(context: RuleContext, column: str, rank: int, mask: np.ndarra
 def mix_between(context: RuleContext, column: str, change: Change) -> str:
     """Return the label whose mix makes most of a change within its place; empty if none does.
 
-    The samples of the affected steps are compared with those of the window before.
+    The samples of the affected steps are compared with those of the window before. Without groups, labels of
+    prompts and of responses cannot be distinguished, so that none is returned.
     """
+    if not context.view.grouped:
+        return ""
     mask = change.mask.copy()
     mask[slice(*change.base)] = True
     rows = rows_at(context, change.place, mask)
@@ -131,9 +136,10 @@ def _is_small(share: np.ndarray, means: np.ndarray, both: np.ndarray, gap: float
 def _by_label(
     context: RuleContext, rows: RowBatch, values: np.ndarray, own: np.ndarray
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Yield the labels whose mix differs between two sets of samples.
+    """Yield the labels of prompts whose mix differs between two sets of samples.
 
-    With each: the shares of its values and their means, own ones first, both of shape (2, K), and the mask of
+    A label that differs within groups is of the response: it may change because of what is to be explained.
+    With each label: the shares of its values and their means, own ones first, both of shape (2, K), and the mask of
     the values that are frequent in both.
     """
     known = np.isfinite(values)
@@ -143,6 +149,9 @@ def _by_label(
         codes, names = rows.label_codes(place)
         use = known & (codes >= 0)
         if len(names) > _MAX_VALUES or not use.any():
+            continue
+        differs = rows.group_sums(np.abs(rows.less_group_mean(np.where(use, codes, np.nan)))) > _EQUAL
+        if differs.mean() > _MIXED_GROUPS:
             continue
         sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
         totals = np.stack(
