@@ -139,8 +139,8 @@ def _by_label(
     """Yield the labels of prompts whose mix differs between two sets of samples.
 
     A label that differs within groups is of the response: it may change because of what is to be explained.
-    With each label: the shares of its values and their means, own ones first, both of shape (2, K), and the mask of
-    the values that are frequent in both.
+    With each label: the shares of its values and their means, own ones first, both of shape (2, K), and the
+    mask of the values that are frequent in both.
     """
     known = np.isfinite(values)
     for place in dict.fromkeys(each.dimension for each in context.place_series.places):
