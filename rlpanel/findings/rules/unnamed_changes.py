@@ -41,8 +41,8 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     mixes of labels, counts, the reward with each label, numbers and new phrases of the texts, and the
     trainer's scalars. Slow changes do not count, and trends are taken off. All tests together raise one false
     alarm in 5,000 steps. A warning if the change is large and goes on, else an info, as are more samples per
-    step, numbers per token where only the tokens have other text, and numbers other than rewards that jump as
-    far at equal distances from the first step on, as in a schedule.
+    step, numbers per token where only the tokens have other text, and numbers other than rewards that jump
+    about as far at equal distances from the first step on, as in a schedule.
     """
     first = max(0, len(context.steps) - _MAX_STEPS)
     streams = list(streams_of(context))
@@ -108,7 +108,7 @@ def _finding(
         evidence=(
             *([f"Also: {'; '.join(texts[_ROWS:])}."] if len(texts) > _ROWS else []),
             *([unit] if unit else []),
-            *([f"It jumps as far every {every:,} logged steps, as a schedule does."] if every else []),
+            *([f"It jumps about as far every {every:,} logged steps, as a schedule does."] if every else []),
             f"{len(streams):,} numbers of each step were compared with the 20 steps before. The first one "
             f"differs by {lead.z:.1f} standard errors.",
         ),
@@ -134,9 +134,9 @@ def _schedule(streams: Sequence[Stream], rows: Sequence[Jump], values: np.ndarra
     return next(
         (
             every
-            for every in schedules(values[rows[0].row], rows[0], first)
+            for every in schedules(values[rows[0].row], rows[0].at, first)
             if all(
-                any(abs(own - every) <= 1 for own in schedules(values[each.row], each, first))
+                any(abs(own - every) <= 1 for own in schedules(values[each.row], each.at, first))
                 for each in rows[1:]
             )
         ),

@@ -18,7 +18,8 @@ from tests.bench.reported_runs.simulation import made_run
     [
         ("PlannedPenalty", 501),  # a mean of exactly 0, as some of the steps before had
         ("Bilingual", 501),  # other sources, other lengths
-        ("ReferenceReset", 500),  # the reference is set to the policy every 20 steps
+        ("ReferenceReset", 500),  # the reference is set to the policy every 20 steps: its logprobs jump
+        ("ReferenceReset", 504),  # KL falls
         ("OtherTokenizer", 500),  # a token has less text, and responses happen to be shorter
         ("EasyEnd", 501),  # most of the prompts are learnt within the first 20 steps
     ],
