@@ -122,22 +122,23 @@ def rows_of_change(context: RuleContext, change: Change, step: int) -> RowBatch:
     """Return the rows of one step, by its position, in the place of a change."""
     mask = np.zeros(len(context.steps), bool)
     mask[step] = True
-    return _rows_in(context, change.place, mask)
+    return rows_at(context, change.place, mask)
 
 
 def affected_rows(context: RuleContext, change: Change) -> RowBatch:
     """Return the rows of the affected steps in the place of a change."""
-    return _rows_in(context, change.place, change.mask)
+    return rows_at(context, change.place, change.mask)
 
 
 def rows_of_finding(context: RuleContext, finding: Finding) -> RowBatch:
     """Return the rows that a finding speaks of: those of its steps, on its rank or in its category."""
     label, _, value = finding.category.partition(" = ")
     place = Place(RANK, str(finding.rank)) if finding.rank is not None else Place(label, value)
-    return _rows_in(context, place, np.isin(context.steps, finding.steps))
+    return rows_at(context, place, np.isin(context.steps, finding.steps))
 
 
-def _rows_in(context: RuleContext, place: Place, mask: np.ndarray) -> RowBatch:
+def rows_at(context: RuleContext, place: Place, mask: np.ndarray) -> RowBatch:
+    """Return the rows of the marked steps in a place."""
     rows, steps = context.rows[mask[context.row_steps]], context.steps[mask]
     found = RowBatch(context.view, rows, steps)
     if not place:

@@ -5,11 +5,13 @@ A mean moves when harder data comes, though no kind of data has changed. A rank 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from rlpanel.findings.engine.change import Change, number, percent
+from rlpanel.findings.engine.change_finding import rows_at
 from rlpanel.findings.engine.places import MEAN, RANK, SAMPLES, WHOLE, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import RowBatch, column_signal
@@ -20,6 +22,8 @@ _EXPLAINED, _SHARED = 0.5, 0.5
 _MIN_SAMPLES, _MOVED = 10, 0.08
 #: A label with more values than this is an identifier.
 _MAX_VALUES = 20
+#: Codes this close are equal, and share of groups with several values that a label of prompts may have.
+_EQUAL, _MIXED_GROUPS = 1e-9, 0.01
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,50 @@ def has_other_data(context: RuleContext, column: str, rank: int, mask: np.ndarra
     """
     rows = RowBatch(context.view, context.rows[mask[context.row_steps]], context.steps[mask])
     values, own = rows.number(column), rows.metadata("rank") == rank
+    for place, (shares, means, both) in _by_label(context, rows, values, own):
+        if shares[0][both].sum() < _SHARED or _is_small(shares[0], means, both, gap):
+            return place
+    return ""
+
+
+def mix_between(context: RuleContext, column: str, change: Change) -> str:
+    """Return the label whose mix makes most of a change within its place; empty if none does.
+
+    The samples of the affected steps are compared with those of the window before. Without groups, labels of
+    prompts and of responses cannot be distinguished, so that none is returned.
+    """
+    if not context.view.grouped:
+        return ""
+    mask = change.mask.copy()
+    mask[slice(*change.base)] = True
+    rows = rows_at(context, change.place, mask)
+    late = change.mask[mask][rows.position]
+    values = rows.number(column)
+    known = np.isfinite(values)
+    if not (known & late).any() or not (known & ~late).any():
+        return ""
+    gap = float(values[known & late].mean() - values[known & ~late].mean())
+    for place, (shares, means, both) in _by_label(context, rows, values, late):
+        if shares[0][both].sum() >= _SHARED and _is_small(shares[0], means, both, gap):
+            return place
+    return ""
+
+
+def _is_small(share: np.ndarray, means: np.ndarray, both: np.ndarray, gap: float) -> bool:
+    """Return True if the difference with equal mixes is less than half of the whole one."""
+    within = float((means[0] - means[1])[both] @ share[both] / share[both].sum())
+    return abs(within) < (1 - _EXPLAINED) * abs(gap)
+
+
+def _by_label(
+    context: RuleContext, rows: RowBatch, values: np.ndarray, own: np.ndarray
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Yield the labels of prompts whose mix differs between two sets of samples.
+
+    A label that differs within groups is of the response: it may change because of what is to be explained.
+    With each label: the shares of its values and their means, own ones first, both of shape (2, K), and the
+    mask of the values that are frequent in both.
+    """
     known = np.isfinite(values)
     for place in dict.fromkeys(each.dimension for each in context.place_series.places):
         if place in (WHOLE, RANK):
@@ -102,18 +150,14 @@ def has_other_data(context: RuleContext, column: str, rank: int, mask: np.ndarra
         use = known & (codes >= 0)
         if len(names) > _MAX_VALUES or not use.any():
             continue
-        sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
-        totals = [
-            np.bincount(codes[use & side], values[use & side], minlength=len(names)) for side in (own, ~own)
-        ]
-        shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1)
-        if np.abs(shares[0] - shares[1]).max() < _MOVED:
+        differs = rows.group_sums(np.abs(rows.less_group_mean(np.where(use, codes, np.nan)))) > _EQUAL
+        if differs.mean() > _MIXED_GROUPS:
             continue
-        both = (sizes >= _MIN_SAMPLES).all(axis=0)
-        if shares[0][both].sum() < _SHARED:
-            return place
-        mine, theirs = (total[both] / size[both] for total, size in zip(totals, sizes, strict=True))
-        within = float((mine - theirs) @ shares[0][both] / shares[0][both].sum())
-        if abs(within) < (1 - _EXPLAINED) * abs(gap):
-            return place
-    return ""
+        sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
+        totals = np.stack(
+            [np.bincount(codes[use & side], values[use & side], minlength=len(names)) for side in (own, ~own)]
+        )
+        shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1)
+        if np.abs(shares[0] - shares[1]).max() >= _MOVED:
+            both = np.all(sizes >= _MIN_SAMPLES, axis=0, keepdims=True)[0]
+            yield place, (shares, totals / np.maximum(sizes, 1), both)

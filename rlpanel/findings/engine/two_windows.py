@@ -20,6 +20,8 @@ _NEAR, _AT_ONCE = 3, 0.5
 _ALONG, _AGAINST = 1.3, 0.4
 #: Share of the largest earlier difference of the same stream that a change must have.
 _OF_EARLIER = 0.8
+#: Share of a jump that the others of a schedule must have.
+_OF_SCHEDULE = 0.6
 #: A difference between two steps that is this many times as large as the largest of those before is exact
 #: evidence: it needs few standard errors only, costs nothing, and counts as this z.
 _EXACT, _EXACT_T, _EXACT_Z = 5.0, 3.0, 7.0
@@ -70,6 +72,42 @@ def _tested(sums: np.ndarray, after: int) -> range:
     return range(MIN_BEFORE, sums.shape[1] - after)
 
 
+def schedules(values: np.ndarray, at: int, first: int = 0) -> list[int]:
+    """Return the numbers of steps after which a stream jumps each time, the likeliest first; mostly empty.
+
+    Each jump is about as large as the one at a position, at once, and in the same direction. Counted from the
+    run's first step, all are the same number of steps apart.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (S,)
+        The stream in the scale of the test.
+    at : int
+        Position of the jump.
+    first : int
+        Position of the first value in the run.
+    """
+    after, size = min(AFTER), len(values)
+    if not MIN_BEFORE <= at <= size - after or size < MIN_BEFORE + after + 1:
+        return []
+    parts = values[max(0, at - BEFORE) : at], values[at : at + after]
+    if not all(np.isfinite(part).any() for part in parts):
+        return []
+    change = float(np.nanmean(parts[1]) - np.nanmean(parts[0]))
+    with np.errstate(all="ignore"):
+        means = _Means(values[None] * np.sign(change))
+        found = means.is_large(after, np.array([_OF_SCHEDULE * abs(change)]), rising=True)
+    jumped = MIN_BEFORE + np.flatnonzero(found[0])
+    misses: dict[int, int] = {}
+    for every in np.unique(np.abs(at - jumped[np.abs(jumped - at) >= 2 * _NEAR])).tolist():
+        expected = np.arange(every, first + size - after, every) - first
+        near = [np.abs(jumped - each).min() < _NEAR for each in expected[expected >= MIN_BEFORE].tolist()]
+        apart = min((first + at) % every, -(first + at) % every)
+        if apart < _NEAR and all(near):
+            misses[every] = apart
+    return sorted(misses, key=lambda every: misses[every])
+
+
 class _Means:
     """Means of the windows of streams, and which of them differ enough to be tested, from running sums."""
 
@@ -82,16 +120,22 @@ class _Means:
         self.known, self.filled = known, centred
         self.count, self.sum = _running(known, centred)
 
-    def is_large(self, after: int, least: np.ndarray) -> np.ndarray:
-        """Return the mask of differences that are large enough, sudden, and new, shape (K, T)."""
+    def is_large(self, after: int, least: np.ndarray, *, rising: bool = False) -> np.ndarray:
+        """Return the mask of differences that are large enough, sudden, and new, shape (K, T).
+
+        With ``rising``, only those that rise, new or not.
+        """
         at = _tested(self.count, after)
         old, new = _window(self.count, at, -BEFORE, 0), _window(self.count, at, 0, after)
         difference = _window(self.sum, at, 0, after) / new - _window(self.sum, at, -BEFORE, 0) / old
         last = _window(self.sum, at, -_NEAR, 0) / _window(self.count, at, -_NEAR, 0)
         near = _window(self.sum, at, 0, _NEAR) / _window(self.count, at, 0, _NEAR) - last
-        is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
+        size = difference if rising else np.abs(difference)
+        is_large = (size >= least[:, None]) & (near / difference >= _AT_ONCE)
         is_large &= (old >= MIN_BEFORE - 2) & (new >= after - 1)
-        return is_large & _is_more_than_before(difference, after) if is_large.any() else is_large
+        if rising or not is_large.any():
+            return is_large
+        return is_large & _is_more_than_before(difference, after)
 
 
 class _Sums(_Means):

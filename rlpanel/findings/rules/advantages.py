@@ -18,7 +18,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import MEAN, WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
-from rlpanel.findings.engine.signal import RowBatch, Signal, mark, signal
+from rlpanel.findings.engine.signal import WINDOW, RowBatch, Signal, mark, signal
 from rlpanel.metrics.engine.trainer_names import algorithm_of
 from rlpanel.number_text import fixed
 
@@ -84,10 +84,27 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
     if solved and float(np.nanmean(context.table(zero_variance_signal)[MEAN, 0][mask])) < _SOLVED * limit:
         return
     severity = "warning" if found.severity == "alarm" and solved else found.severity
-    change = sustained(context, zero_variance_signal, _RISE)
-    if solved and failed < _HARDLY and change is not None and not change.sudden:
+    if solved and failed < _HARDLY and _grows(context, mask):
         severity = "info"  # the policy has learnt these prompts
     yield replace(found, evidence=evidence, severity=severity)
+
+
+def _grows(context: RuleContext, mask: np.ndarray) -> bool:
+    """Return True if the share of samples without a signal grows over many steps.
+
+    A share that grows from the first steps on has no earlier level. Then it has risen as far, and most of the
+    rise was before the marked steps.
+    """
+    change = sustained(context, zero_variance_signal, _RISE)
+    if change is not None:
+        return not change.sudden
+    onset, near = int(mask.argmax()), WINDOW // 2
+    share = context.table(zero_variance_signal)[MEAN, 0]
+    parts = share[:near], share[max(0, onset - near) : onset], share[mask]
+    if onset < WINDOW or not all(np.isfinite(part).any() for part in parts):
+        return False
+    first, before, after = (float(np.nanmean(part)) for part in parts)
+    return after - first >= _RISE and before - first >= (after - first) / 2
 
 
 def _failed_and_passed(context: RuleContext, found: Finding) -> tuple[float, float]:

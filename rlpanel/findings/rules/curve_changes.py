@@ -12,10 +12,10 @@ from rlpanel.findings.engine.change_finding import finding_of, reward_clause
 from rlpanel.findings.engine.change_statistic import step_errors
 from rlpanel.findings.engine.change_tests import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.label_mix import Mix, explaining_mix
+from rlpanel.findings.engine.label_mix import Mix, explaining_mix, mix_between
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.signal import Signal, column_signal, long_stretches, running_median
+from rlpanel.findings.engine.signal import WINDOW, Signal, column_signal, long_stretches, running_median
 from rlpanel.findings.rules.held_out import (
     copies,
     is_start,
@@ -194,18 +194,23 @@ def _length_changes(context: RuleContext) -> Iterator[Finding]:
         change = change or sustained(context, length, np.log(_LENGTH), sign=sign)
         if change is None:
             continue
-        yield finding_of(
+        mix = mix_between(context, column, change)
+        found = finding_of(
             context,
             change,
             f"{since(context.steps, change)}, the mean response length{at_place(change)} {verb} from "
             f"{number(change.before)} to {number(change.after)} {unit}{reward_clause(context, change)}.",
             harmful=_reward_suffers(context, change),
             column=column,
-            evidence=[f"A factor of {number(change.after / change.before)}; {_errors(change)}"],
+            evidence=[
+                f"A factor of {number(change.after / change.before)}; {_errors(change)}",
+                *([f"The mix of {mix} is another one, and makes most of the difference."] if mix else []),
+            ],
             advice="Read the longest and shortest responses: loops, padding, missing or early end tokens.",
             sort=f"-{column}" if sign > 0 else column,
             subject=f"{column} {verb}",
         )
+        yield replace(found, severity="info") if mix else found
 
 
 def _kl_rises(context: RuleContext) -> Iterator[Finding]:
@@ -276,15 +281,17 @@ _MIN_EARLIER = 8
 _EFFECT, _RELATIVE = 1.0, 0.25
 #: Smallest factor of a positive number.
 _FACTOR = 1.6
+#: Standard deviation of normal noise, in medians of its distance from the middle.
+_OF_NORMAL = 1.4826
 
 
 @rule("Outlier step", "outlier_z")
 def outlier(context: RuleContext) -> Iterator[Finding]:
     """One or two steps are more than this many errors from the median of the 15 steps before.
 
-    The error is the largest of the step's standard error, clustered by group, and of the noise between steps.
-    The distance must also exceed a standard deviation of a step's samples and a quarter of the median; of
-    the response length, a factor of 1.6.
+    The error is the largest of the step's standard error, clustered by group, of the noise between steps, and
+    of the usual distance of those 15 steps from their median. The distance must also exceed a standard
+    deviation of a step's samples and a quarter of the median; of the response length, a factor of 1.6.
     """
     own_parts = [name for name in reward_parts(context) if name not in copies(context)]
     watched: dict[str, Signal] = {}
@@ -306,9 +313,22 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
     with np.errstate(all="ignore"):
         z = distance / step_errors(values, variance)
         masks = (distance > far) & (z > context.thresholds.outlier_z)
+    masks &= distance > context.thresholds.outlier_z * _usual_distance(values, median, masks)
     for (column, which), mask, own, middle in zip(watched.items(), masks, z, median, strict=True):
         if mask.any():
             yield from _outliers(context, column, which, mask, own, middle)
+
+
+def _usual_distance(values: np.ndarray, median: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Return the usual distance of the 15 steps before each marked step from their median, shape (K, S).
+
+    It is that of normal noise, from the median of the distances, which outliers among them hardly move.
+    """
+    found = np.zeros(values.shape)
+    for row, at in zip(*np.nonzero(masks), strict=True):
+        before = values[row, max(0, at - WINDOW) : at]
+        found[row, at] = _OF_NORMAL * np.nanmedian(np.abs(before - median[row, at]))
+    return found
 
 
 def _outliers(

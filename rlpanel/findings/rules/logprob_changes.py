@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from rlpanel.findings.engine.change_tests import series_rise, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, signal
+from rlpanel.findings.engine.two_windows import schedules
 
 #: Signed gap in nats per token, share of far tokens, and factor of the absolute gap that are changes.
 _SIGNED, _FAR, _GROWN = 0.006, 0.005, 2.0
@@ -117,7 +119,8 @@ def _of_engine(context: RuleContext, change: Change, text: str, evidence: str) -
 def kl_falls(context: RuleContext) -> Iterator[Finding]:
     """KL k3 to the reference falls by a factor of 3 within a few steps.
 
-    Less than a quarter of its level is left.
+    Less than a quarter of its level is left. An info if it falls about as far at equal distances from the
+    first step on, as where the reference is set to the policy by a schedule.
 
     It is tested by two windows of steps with errors clustered by group.
     """
@@ -126,20 +129,37 @@ def kl_falls(context: RuleContext) -> Iterator[Finding]:
     if change is None or not change.after < _LEFT * change.before:
         return
     reward = reward_clause(context, change)
-    yield finding_of(
+    is_harmful = "fell" in reward
+    every = 0 if change.place or is_harmful else _schedule_of_kl(context, change)
+    planned = f"It falls about as far every {every:,} logged steps, as a schedule does."
+    found = finding_of(
         context,
         change,
         f"{since(context.steps, change)}, KL k3 to the reference{at_place(change)} fell to "
         f"{number(change.after)} nats per token; it was {number(change.before)} before{reward}.",
-        harmful="fell" in reward,
+        harmful=is_harmful,
         column="kl_k3_mean",
-        evidence=[f"A factor of {number(change.before / change.after)}; {standard_errors(change.z)}."],
+        evidence=[
+            f"A factor of {number(change.before / change.after)}; {standard_errors(change.z)}.",
+            *([planned] if every else []),
+        ],
         advice="With a fall of the reward the policy may have older weights again, as from a wrong "
         "checkpoint. Without one the reference may have been replaced by the policy.",
         color="kl_k3",
         tab="tokens",
         subject="kl_k3_mean",
     )
+    yield replace(found, severity="info") if every else found
+
+
+def _schedule_of_kl(context: RuleContext, change: Change) -> int:
+    """Return after how many steps KL falls as far each time; 0 if it does not."""
+    kl = context.series("kl_k3_mean")
+    if kl is None:
+        return 0
+    with np.errstate(all="ignore"):
+        found = schedules(np.where(kl > 0, np.log(kl), np.nan), change.onset)
+    return next(iter(found), 0)
 
 
 @rule("KL is 0")

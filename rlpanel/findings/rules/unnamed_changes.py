@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.streams import PRIMARY, Stream, all_scaled, streams_of
-from rlpanel.findings.engine.two_windows import AFTER, Jump, jumps, thresholds
+from rlpanel.findings.engine.two_windows import AFTER, Jump, jumps, schedules, thresholds
 from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Steps with one false alarm among all streams together.
@@ -26,8 +26,9 @@ _ROWS, _MORE, _MAX_FINDINGS = 3, 6, 3
 _SAME = 0.8
 #: Counts of a step: more of them do no harm.
 _COUNTS = frozenset({"samples per step", "groups per step"})
-#: Share of the change of the tokens' number that the characters' may have, if a token has other text.
-_SAME_TEXT = 0.25
+#: Shares of the change of the tokens' number that the characters' may have, if a token has other text: what
+#: goes the other way has not changed the number of tokens.
+_SAME_TEXT = (-0.5, 0.25)
 #: A change this many times the smallest one of interest is large; one of the reward always is.
 _LARGE = 1.5
 
@@ -40,7 +41,8 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     mixes of labels, counts, the reward with each label, numbers and new phrases of the texts, and the
     trainer's scalars. Slow changes do not count, and trends are taken off. All tests together raise one false
     alarm in 5,000 steps. A warning if the change is large and goes on, else an info, as are more samples per
-    step, and numbers per token where only the tokens have other text.
+    step, numbers per token where only the tokens have other text, and numbers other than rewards that jump
+    about as far at equal distances from the first step on, as in a schedule.
     """
     first = max(0, len(context.steps) - _MAX_STEPS)
     streams = list(streams_of(context))
@@ -95,9 +97,10 @@ def _finding(
         streams[each.row].weight == PRIMARY or abs(each.size) >= _LARGE * streams[each.row].least
         for each in rows
     )
+    every = _schedule(streams, rows, values, first)
     has_more = stream.name in _COUNTS and lead.size > 0
     unit = _other_unit(context, [streams[each.row] for each in rows], first + lead.at)
-    if not is_large or has_more or unit or _starts(context, stream.column, first + lead.at):
+    if not is_large or has_more or unit or every or _starts(context, stream.column, first + lead.at):
         severity = "info"
     return Finding(
         severity=severity,
@@ -105,6 +108,7 @@ def _finding(
         evidence=(
             *([f"Also: {'; '.join(texts[_ROWS:])}."] if len(texts) > _ROWS else []),
             *([unit] if unit else []),
+            *([f"It jumps about as far every {every:,} logged steps, as a schedule does."] if every else []),
             f"{len(streams):,} numbers of each step were compared with the 20 steps before. The first one "
             f"differs by {lead.z:.1f} standard errors.",
         ),
@@ -117,6 +121,26 @@ def _finding(
         sort=stream.column if stream.column and lead.size < 0 else f"-{stream.column}" * bool(stream.column),
         tab=stream.tab,
         subject=stream.name,
+    )
+
+
+def _schedule(streams: Sequence[Stream], rows: Sequence[Jump], values: np.ndarray, first: int) -> int:
+    """Return after how many steps all streams of a change jump again; 0 if one does not.
+
+    Rewards never jump by plan, however often they do.
+    """
+    if any(streams[each.row].weight == PRIMARY for each in rows):
+        return 0
+    return next(
+        (
+            every
+            for every in schedules(values[rows[0].row], rows[0].at, first)
+            if all(
+                any(abs(own - every) <= 1 for own in schedules(values[each.row], each.at, first))
+                for each in rows[1:]
+            )
+        ),
+        0,
     )
 
 
@@ -140,8 +164,8 @@ def _other_unit(context: RuleContext, streams: Sequence[Stream], at: int) -> str
         [float(np.nanmean(values[part])) for part in parts] for values in (tokens, chars)
     )
     with np.errstate(all="ignore"):
-        moved, of_text = abs(np.log(new_tokens / old_tokens)), abs(np.log(new / old))
-    if not of_text < _SAME_TEXT * moved:
+        share = np.log(new / old) / np.log(new_tokens / old_tokens)
+    if not _SAME_TEXT[0] < share < _SAME_TEXT[1]:
         return ""
     return (
         f"Responses have {number(new)} characters on average ({number(old)} before): a token has other text, "

@@ -16,6 +16,9 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
         "Again since step {first}: it was raised before, and had ended in step {step}.",
         "Responses have {value} characters on average ({before} before): a token has other text, "
         "{new} characters instead of {old}. The tokenizer may be another one.",
+        "It jumps about as far every {count} logged steps, as a schedule does.",
+        "It falls about as far every {count} logged steps, as a schedule does.",
+        "The mix of {name} is another one, and makes most of the difference.",
         "Raised in step {first} and found up to step {step}; the run as it was in step {last} does "
         "not show it.",
         "Most frequent in {span}, {count} of {all} responses: “{words}”.",

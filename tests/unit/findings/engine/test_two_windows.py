@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.findings.engine.two_windows import Jump, jumps, thresholds
+from rlpanel.findings.engine.two_windows import Jump, jumps, schedules, thresholds
 
 
 def jumps_of(values: np.ndarray, least: float = 0.5, limit: float = 5.0) -> list[Jump]:
@@ -46,6 +46,36 @@ def test_what_changed_as_much_before_is_no_jump() -> None:
     assert all(jump.at < 40 for jump in found)
 
 
+@pytest.mark.parametrize(
+    ("earlier", "at", "first", "expected"),
+    [
+        (2.0, 54, 0, 27),
+        (2.0, 36, 0, None),  # and none at 54
+        (2.0, 54, 7, None),  # the run has 7 steps before: not at equal distances from the first one
+        (-2.0, 54, 0, None),
+        (0.5, 54, 0, None),
+        (0.0, 54, 0, None),
+    ],
+)
+def test_jumps_as_large_at_equal_distances_are_a_schedule(
+    earlier: float, at: int, first: int, expected: int | None
+) -> None:
+    values = noise(80) + earlier * (np.arange(80) >= at // 2) + 2.0 * (np.arange(80) >= at)
+    assert next(iter(schedules(values, at, first)), None) == expected
+
+
+def test_the_first_jump_of_a_schedule_is_of_it_too() -> None:
+    saw = noise(80) * 0.1 + (np.arange(80) % 20) * 0.1
+    assert schedules(saw, 20)[0] == schedules(saw, 40)[0] == 20
+
+
+def test_a_schedule_skips_no_jump() -> None:
+    """Jumps at 40 and 60 are 20 steps apart, but there was none at 20."""
+    values = noise(80) + 2.0 * (np.arange(80) >= 40) + 2.0 * (np.arange(80) >= 60)
+    assert schedules(values, 60) == []
+    assert schedules(values + 2.0 * (np.arange(80) >= 20), 60)[0] == 20
+
+
 def test_a_constant_that_becomes_another_is_found() -> None:
     (jump,) = jumps_of(np.where(np.arange(40) < 30, 0.0, 1.0))
     assert (jump.at, jump.before, jump.after) == (30, 0, 1)
@@ -78,3 +108,9 @@ def test_stationary_streams_seldom_jump() -> None:
         limit = thresholds(np.ones(40), 5000)
         alarms += len(list(jumps(values, np.zeros_like(values), np.zeros(40), limit)))
     assert alarms <= 5  # 5,000 steps
+
+
+def test_a_schedule_counts_from_the_first_step_of_the_run() -> None:
+    values = noise(75) + 2.0 * (np.arange(75) >= 20) + 2.0 * (np.arange(75) >= 47)
+    assert schedules(values, 47, 7)[0] == 27
+    assert schedules(values, 47) == []
