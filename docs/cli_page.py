@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from rlpanel.cli.commands import COMMANDS
+from rlpanel.metrics.engine.metric import STATISTICS, step_names
 from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.column_list import FIRST_OF_SAMPLES, FIRST_OF_STEPS
 from rlpanel.queries.run_columns import number_column
+from rlpanel.queries.steps import scalar_column
 from rlpanel.queries.table import TableColumn, TableSpec
+from rlpanel.store.snapshot.run_view import step_name
 
 
 def commands_table() -> str:
@@ -27,14 +30,22 @@ def columns_of_tables() -> str:
 def first_columns() -> str:
     """Return the columns of samples and steps that are looked at first, with unit and meaning."""
     lines = ["| table | column | unit | meaning |", "|---|---|---|---|"]
-    for table, names in (("samples", FIRST_OF_SAMPLES), ("steps", FIRST_OF_STEPS)):
-        for name in names:
-            column = number_column(name)
-            meaning = _cell(column.description.partition(": ")[2] or column.description)
-            lines.append(
-                f"| {table} | `{name}` | {column.unit or '–'} | {meaning.split('. ')[0].rstrip('.')} |"
-            )
+    lines += [_meaning("samples", number_column(name)) for name in FIRST_OF_SAMPLES]
+    statistics = [(column, statistic) for column in FIRST_OF_SAMPLES for statistic in ("mean", *STATISTICS)]
+    curves = {
+        step_name(column, statistic): column if statistic == "mean" else f"{column}:{statistic}"
+        for column, statistic in statistics
+    } | {name: name for name in step_names()}
+    for name in FIRST_OF_STEPS:
+        is_mean = curves.get(name) in FIRST_OF_SAMPLES
+        column = number_column(name, curves[name]) if name in curves else scalar_column(name)
+        lines.append(_meaning("steps", column, "Mean over the samples: " if is_mean else ""))
     return "\n".join(lines)
+
+
+def _meaning(table: str, column: TableColumn, before: str = "") -> str:
+    meaning = _cell(column.description.partition(": ")[2] or column.description).split(". ")[0].rstrip(".")
+    return f"| {table} | `{column.name}` | {column.unit or '–'} | {before}{meaning} |"
 
 
 def _table(spec: TableSpec) -> list[str]:

@@ -17,11 +17,11 @@ Every = Annotated[bool, Option("All columns; by default those that are looked at
 #: Columns of samples and steps that are looked at first, if the run has them.
 FIRST_OF_SAMPLES = (
     "group", "reward", "advantage", "response_tokens", "truncated", "kl_k3_mean", "surprisal_mean",
-    "token_entropy_mean", "finish_reason", "status", "lang", "turns", "value_error_mean",
+    "token_entropy_mean", "finish_reason", "status", "lang", "turns", "value_mean",
 )  # fmt: skip
 FIRST_OF_STEPS = (
     "reward_mean", "reward_std", "pass_at_1", "response_tokens_mean", "truncated_mean", "kl_k3_mean",
-    "token_entropy_mean", "zero_variance_groups", "loss", "grad_norm", "learning_rate",
+    "token_entropy_mean", "zero_variance_groups", "value_error", "loss", "grad_norm", "learning_rate",
 )  # fmt: skip
 _OF_ALL = (
     TableColumn("uid", "text", "The sample's identifier: file and byte offset."),

@@ -115,7 +115,7 @@ def steps(
             *(
                 number_column(name, curves.get(name, name))
                 if name in curves or name not in logged
-                else _scalar(name)
+                else scalar_column(name)
                 for name in whole
             ),
         ],
@@ -148,7 +148,8 @@ def trainer_scalars(view: RunView) -> dict[str, Series]:
     return {name: logged.series(name) for name in logged.names if name not in taken}
 
 
-def _scalar(name: str) -> TableColumn:
+def scalar_column(name: str) -> TableColumn:
+    """Return the declaration of a column with a scalar of the trainer's own log."""
     return TableColumn(name, "number", "A scalar of the trainer's own log.")
 
 
@@ -194,7 +195,7 @@ def scalars(run: RunData, *, columns: StepColumns = None, last: Last = None) -> 
     first = 0 if last is None else max(len(frame) - last, 0)
     return scalars.table(
         {name: frame[name].to_numpy()[first:] for name in ("step", *names)},
-        others=[_scalar(name) for name in names],
+        others=[scalar_column(name) for name in names],
         total=len(frame),
         offset=first,
         about={"run": run.name, "files": list(logged.files), "available": available},

@@ -59,8 +59,8 @@ class _Listing:
 
 #: Shortest interval between two listings in seconds, and its share of the time since the last change.
 _MIN_INTERVAL, _SHARE_OF_REST = 3.0, 0.05
-#: A listing takes at most this share of the time.
-_SHARE = 0.1
+#: A listing takes at most this share of the time, most of which it waits for answers.
+_SHARE = 0.25
 #: Entries that a listing lacks and that are asked for one by one; more were deleted.
 _MAX_MISSED = 16
 #: Folders beside each other from which on they are listed together, and most files of such a listing.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from rlpanel.errors import describe_error
 from rlpanel.settings import Reading, StoreLimits
 from rlpanel.sources.adapters.key_mapping import create_mapping
-from rlpanel.sources.files.file_access import AnyPath, list_anew, path_of
+from rlpanel.sources.files.file_access import AnyPath, is_remote, list_anew, path_of
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
@@ -87,7 +87,7 @@ class Reader:
         self._runs_due, self._roots_due = IntervalTimer(), IntervalTimer()
         self._had_changes = False  # whether the last round brought changes
         self._files_moved = False  # whether files were added or removed since the last rescan
-        self._rescan_timer = RescanTimer()
+        self._run_timer, self._root_timer = RescanTimer(), RescanTimer()
         self._run_faults, self._root_faults, self._save_faults = Faults(), Faults(), Faults()
         self._round_faults = Faults(*_ROUND_REST)
 
@@ -271,15 +271,15 @@ class Reader:
         self._watches.set_folders({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take_changes()
         self._files_moved |= moved
-        early = remapped or (self._files_moved and self._runs_due(self._rescan_timer.interval_moved))
-        rescan_roots = (
-            self._roots_due(max(self.reading.rescan_interval, self._rescan_timer.interval)) or early
-        )
-        rescan_runs = self._runs_due(max(self._interval(), self._rescan_timer.interval)) or early
+        early = remapped or (self._files_moved and self._runs_due(self._interval_moved))
+        rescan_roots = self._roots_due(max(self.reading.rescan_interval, self._root_timer.interval)) or early
+        rescan_runs = self._runs_due(max(self._interval(), self._run_timer.interval)) or early
         began = time.monotonic()
         for root in roots:
             if (rescan_roots or root.runs is None) and not self._root_faults.rest(root.path):
                 self._refresh(root)
+        if rescan_roots:
+            self._root_timer.record(time.monotonic() - began)
         self._forget_faults(runs, new_runs)
         failed = {path for path in runs if self._run_faults.reason(path)}
         ready = {path: index for path, index in runs.items() if not self._run_faults.rest(path)}
@@ -289,19 +289,22 @@ class Reader:
             if not barrier.is_armed:
                 list_anew(index.path)  # a listing from before the call may lack lines
         unchanged: set[AnyPath] = set()
+        seconds = 0.0
         for path in rescanned:
-            is_timed = not early and path not in anew
+            began, is_timed = time.monotonic(), not early and path not in anew
             looked = self._rescan(ready[path], failed=path in failed, unless_same=is_timed)
             if looked is None:
                 del ready[path]
             elif not looked:
                 unchanged.add(path)
+            if not is_remote(path):  # remote runs are listed no more often than their store allows
+                seconds += time.monotonic() - began
         for index, barrier in barriers:
             if not barrier.is_armed and ready.get(index.path) is index:
                 index.arm(barrier)
         if rescan_runs:
             self._files_moved = False
-            self._rescan_timer.record(time.monotonic() - began)
+            self._run_timer.record(seconds)
         waiting, looked_at = False, set(rescanned) - unchanged
         versions = [index.version for index in runs.values()]
         for path, index in ready.items():
@@ -419,10 +422,15 @@ class Reader:
             except Exception:  # an error in a listener must not stop the reader
                 log.exception("a listener failed")
 
+    @property
+    def _interval_moved(self) -> float:
+        """Seconds between two rescans while files are added or removed."""
+        return max(self._run_timer.interval_moved, self._root_timer.interval_moved)
+
     def _interval(self) -> float:
         """Return the seconds between two rescans of the runs; fewer while a polled run is being written."""
         if self._files_moved:
-            return self._rescan_timer.interval_moved
+            return self._interval_moved
         if self._watches.events:
             return self.reading.rescan_interval
         return self.reading.poll_interval / (_SPEEDUP if self._had_changes else 1)

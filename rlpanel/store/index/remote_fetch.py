@@ -16,8 +16,8 @@ from rlpanel.store.index.run_files import RunFile, RunFiles
 
 #: Most files whose bytes are fetched at the same time, and most bytes.
 AT_ONCE, MAX_BYTES = 1024, 32 << 20
-#: Seconds after which the files are looked at although no listing has changed.
-LOOK_AGAIN = 15.0
+#: Seconds after which the files are looked at although no listing has changed, and most share of such looks.
+LOOK_AGAIN, SHARE = 15.0, 0.05
 
 
 class RemoteFetch:
@@ -35,7 +35,7 @@ class RemoteFetch:
     def __init__(self, path: AnyPath, files: RunFiles, budget: int) -> None:
         self._path, self._files, self._budget = path, files, budget
         self._fetched: set[int] = set()
-        self._version, self._looked = -1, 0.0
+        self._version, self._looked, self._look_again = -1, 0.0, LOOK_AGAIN
 
     @classmethod
     def of(cls, path: AnyPath, files: RunFiles, budget: int) -> RemoteFetch | None:
@@ -45,17 +45,21 @@ class RemoteFetch:
     def is_same(self) -> bool:
         """Return True if the listings show what they showed at the last call that returned False.
 
-        It is False if a listing fails, and every `LOOK_AGAIN` seconds.
+        It is False if a listing fails, and every `LOOK_AGAIN` seconds, or less often where looks take long.
         """
         try:
             version = listing_version(self._path)
         except OSError:
             version = -1
         now = time.monotonic()
-        if version >= 0 and version == self._version and now < self._looked + LOOK_AGAIN:
+        if version >= 0 and version == self._version and now < self._looked + self._look_again:
             return True
         self._version, self._looked = version, now
         return False
+
+    def note_look(self) -> None:
+        """Note that the files were looked at, after `is_same` returned False: that takes long if many."""
+        self._look_again = max(LOOK_AGAIN, (time.monotonic() - self._looked) / SHARE)
 
     def before(self, file: RunFile) -> None:
         """Fetch the bytes of a file whose turn it is, and of those that follow, unless that was done."""

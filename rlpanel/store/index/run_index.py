@@ -161,6 +161,8 @@ class RunIndex:
             self._saved.backfill.stuck = False
         self._scalars.rescan()
         self._builder.has_live = has_live(self.path)
+        if self._remote is not None:
+            self._remote.note_look()
         return True
 
     def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
