@@ -300,11 +300,25 @@ def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
     if parameter.allow_None and not text.strip():
         return None
     if isinstance(parameter, param.Boolean):
-        return text.strip().lower() in {"1", "true", "yes", "on"}
+        return _parse_switch(name, text)
     try:
         return int(text) if isinstance(parameter, param.Integer) else float(text)
     except ValueError as error:
         raise SettingError(f"RLPANEL_{name.upper()}={text!r} is not a number") from error
+
+
+#: Texts of an environment variable that turn a setting on or off; an empty one turns it off.
+_SWITCHES = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(
+    ("0", "false", "no", "off", ""), False
+)
+
+
+def _parse_switch(name: str, text: str) -> bool:
+    switched = _SWITCHES.get(text.strip().lower())
+    if switched is None:
+        # A path, as in RLPANEL_CACHE=/scratch, must not turn the index off in silence.
+        raise SettingError(f"RLPANEL_{name.upper()}={text!r} is neither on nor off: give 1 or 0")
+    return switched
 
 
 @dataclass(frozen=True)

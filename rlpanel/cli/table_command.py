@@ -54,7 +54,9 @@ def command_of(question: Question[...]) -> Callable[..., None]:
 
         def ask(run: str, **options: Any) -> None:
             def answer(opened: Run) -> Table:
-                counted = opened.by_rows if options.pop("by", None) == "rows" else opened
+                # Questions that do not count rewards may have an option of that name of their own.
+                by = options.pop("by") if question.counts else ""
+                counted = opened.by_rows if by == "rows" else opened
                 with _others(run, question, options) as given:
                     return question(counted.data, **_given(question, given))
 

@@ -435,6 +435,8 @@ def _log_failures(run: str, results: Sequence[Finding], previous: CheckResult | 
 #: Of the process, but held by the run's index, which is of a lower room: they end with it.
 _cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
+#: One check of a run at a time.
+_checking: weakref.WeakKeyDictionary[RunIndex, threading.RLock] = weakref.WeakKeyDictionary()
 
 
 def cached_findings(
@@ -454,20 +456,23 @@ def cached_findings(
     split : str
         The split to check; the run's default split if empty.
     """
-    view = index.view.in_split(split)
-    name = view.snapshot.split
     with _lock:
-        previous = _cache.setdefault(index, {}).get(name)
-    raised = _saved_raised(index, name) if previous is None else None
-    result = check(view, thresholds, now, previous, index, raised)
-    if previous is None:
-        trim_heap()  # the first check computes all steps and frees as much as it used
-    with _lock:
-        _cache[index][name] = result
-    if name == index.view.in_split("").snapshot.split:
-        _note_worst(index, result.findings, now)
-    _save_raised(index, name, previous, result)
-    return result.findings
+        checking = _checking.setdefault(index, threading.RLock())
+    with checking:  # a second page waits, and reuses what the first one found: a large run takes many seconds
+        view = index.view.in_split(split)
+        name = view.snapshot.split
+        with _lock:
+            previous = _cache.setdefault(index, {}).get(name)
+        raised = _saved_raised(index, name) if previous is None else None
+        result = check(view, thresholds, now, previous, index, raised)
+        if previous is None:
+            trim_heap()  # the first check computes all steps and frees as much as it used
+        with _lock:
+            _cache[index][name] = result
+        if name == index.view.in_split("").snapshot.split:
+            _note_worst(index, result.findings, now)
+        _save_raised(index, name, previous, result)
+        return result.findings
 
 
 def raised_findings(index: RunIndex, split: str = "") -> RaisedFindings:

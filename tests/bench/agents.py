@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import statistics
 import sys
@@ -201,7 +200,6 @@ async def searches(data: Path) -> tuple[list[Search], Figures]:
 
 def measure(task: Task) -> Figures:
     """Search the causes by tools alone."""
-    os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
     found, sizes = asyncio.run(searches(task.data))
     default_runtime().close()
     errors = [abs(each.onset_error) for each in found if each.onset_error is not None]
@@ -219,7 +217,6 @@ def show() -> None:
     """Print what each run took."""
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
         data = Path(folder)
-        os.environ["RLPANEL_CACHE"] = str(data / "cache")
         prepare(Task(data, data, "full"))
         found, sizes = asyncio.run(searches(data))
         default_runtime().close()

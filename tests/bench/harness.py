@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -67,6 +68,19 @@ class Task:
     folder: Path
     data: Path
     size: Size
+
+    def linked(self, name: str, new: Path | None = None) -> Path:
+        """Return a folder of this task with links to files of the data; an index beside them is its own.
+
+        Parameters
+        ----------
+        name : str
+            A folder in `data`.
+        new : Path, optional
+            The folder to create; that name in `folder` by default.
+        """
+        copied = shutil.copytree(self.data / name, new or self.folder / name, copy_function=os.link)
+        return Path(copied)
 
     def pick(self, tiny: T, small: T, full: T) -> T:
         """Return what belongs to the size."""

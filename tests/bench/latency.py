@@ -72,8 +72,8 @@ def measure(task: Task) -> Figures:
     root = task.folder / "runs"
     write_recording("grpo_couplets", root / "grpo")
     write_recording("ppo_couplets", root / "ppo")
-    (root / "large").symlink_to(task.data / "large")
-    with served(root, RLPANEL_CACHE=str(task.folder / "cache")) as server, sync_playwright() as playwright:
+    task.linked("large", root / "large")
+    with served(root) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         figures = {
             **_steps(browser, server, task.pick(5, 30, 30)),

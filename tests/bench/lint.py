@@ -8,7 +8,6 @@ The full size is 100,000 samples with tokens, ids, mask, and logprobs of trainer
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
 import time
@@ -65,9 +64,8 @@ def prepare(task: Task) -> None:
 
 def measure(task: Task) -> Figures:
     """Index the run and lint all of it; then lint runs that grow as the page does."""
-    os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
     began = cpu_seconds()
-    with open_run(task.data / "run", follow=False, jobs=0) as opened:
+    with open_run(task.linked("run"), follow=False, jobs=0) as opened:
         figures = {"index in one process, CPU s": cpu_seconds() - began}
         wall, cpu = time.perf_counter(), cpu_seconds()
         *_, last = Linter(opened.index, jobs=JOBS).update(opened.view, 1e11)

@@ -8,8 +8,6 @@ The full size is a run of a million samples.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import statistics
 import time
 from typing import Any
@@ -50,8 +48,8 @@ def measure(task: Task) -> Figures:
     """Open pages of a small run, then while the large one is read for the first time."""
     root = task.folder / "runs"
     write_recording("ppo_couplets", root / "ppo")
-    shutil.copytree(task.data / "large", root / "large", copy_function=os.link)  # read when it is asked for
-    with served(root, RLPANEL_CACHE=str(task.folder / "cache")) as server:
+    task.linked("large", root / "large")  # read when it is asked for
+    with served(root) as server:
         first = asyncio.run(_open(server))
         alone = [asyncio.run(_open(server)) for _ in range(PAGES)]
         figures = {
@@ -62,7 +60,7 @@ def measure(task: Task) -> Figures:
         }
         figures |= asyncio.run(_while_reading(server, task.pick(20, 200, 1000) * 1000))
         figures["memory after reading, private MB"] = server.private_memory
-    with served(root, RLPANEL_CACHE=str(task.folder / "cache")) as server:
+    with served(root) as server:
         asyncio.run(_open(server))
         known = asyncio.run(_open(server, "run=large"))
         return figures | {

@@ -54,17 +54,16 @@ def prepare(task: Task) -> None:
 
 def measure(task: Task) -> Figures:
     """Index the run once, then ask."""
-    cache = os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
-    folder, figures = task.data / "run", Figures()
+    folder, figures = task.linked("run"), Figures()
     last = task.pick(10, 100, 1000) - 1
-    _command(("index", str(folder), "--json"), cache)
+    _command(("index", str(folder), "--json"))
     for command in COMMANDS:
         words = tuple(_within(word, last) for word in command)
-        wall, cpu = _command((words[0], str(folder), *words[1:], "--json"), cache)
+        wall, cpu = _command((words[0], str(folder), *words[1:], "--json"))
         figures[f"`{' '.join(command)}`, s"] = wall
         figures[f"`{' '.join(command)}`, CPU s"] = cpu
     for command in PLAIN:
-        cpu = statistics.median(_command(command, cache)[1] for _ in range(5))
+        cpu = statistics.median(_command(command)[1] for _ in range(5))
         figures[f"`{' '.join(command)}`, CPU s"] = cpu
     began = time.perf_counter()
     subprocess.run(
@@ -89,13 +88,13 @@ def _within(word: str, last: int) -> str:
     return word
 
 
-def _command(arguments: tuple[str, ...], cache: str) -> tuple[float, float]:
+def _command(arguments: tuple[str, ...]) -> tuple[float, float]:
     """Return the wall-clock and CPU seconds of one command in a new process."""
     command = [sys.executable, "-P", "-m", "rlpanel", *arguments]
     # As after an installation, compiled modules are kept.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, env={**environment, "RLPANEL_CACHE": cache})
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     wall = time.perf_counter() - wall
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

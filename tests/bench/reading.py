@@ -89,8 +89,7 @@ def prepare(task: Task) -> None:
 def measure(task: Task) -> Figures:
     """Open and scroll the long rollout."""
     turns = task.pick(20, 200, 1000) + 1
-    cache = str(task.folder / "cache")
-    with served(task.data, RLPANEL_CACHE=cache) as server, sync_playwright() as playwright:
+    with served(task.linked("long").parent) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         page = browser.new_context(viewport=VIEWPORT).new_page()
         lines = (task.data / "long" / "rollout_data_rank_0.jsonl").read_bytes()

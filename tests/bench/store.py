@@ -43,13 +43,12 @@ def prepare(task: Task) -> None:
 
 def measure(task: Task) -> Figures:
     """Measure each part in a process of its own."""
-    os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
     large = task.folder / "large"
     shutil.copytree(task.data / "large", large)
     figures = alone(_read_and_append, large, task.pick(4, 100, 1000)) | alone(_reopen, large)
-    figures |= alone(_step_metrics, task.data / "tokens")
+    figures |= alone(_step_metrics, task.linked("tokens"))
     for name in ("100 KB", "1 MB"):
-        figures |= alone(_fetch, task.data / name)
+        figures |= alone(_fetch, task.linked(name))
     figures |= alone(_many_files, shutil.copytree(task.data / "files", task.folder / "files"))
     return figures | alone(_follow, task.folder / "live", task.pick(2.0, 8.0, 20.0))
 

@@ -7,7 +7,6 @@ The full size is 52,000 samples with tokens, ids, mask, and logprobs of trainer 
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,9 @@ def prepare(task: Task) -> None:
 
 def measure(task: Task) -> Figures:
     """Index the run, then count tokens with and without their arrays."""
-    os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
     size = sum(path.stat().st_size for path in Path(task.data / "run").glob("*.jsonl")) / 1e6
     figures: dict[str, float] = {"size, MB": size}
-    with open_run(task.data / "run", follow=False) as opened:
+    with open_run(task.linked("run"), follow=False) as opened:
         steps = opened.snapshot.steps.values
         ranges: dict[str, Any] = {
             "steps": (int(steps[-1]), int(steps[-1])),

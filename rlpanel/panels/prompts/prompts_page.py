@@ -21,7 +21,7 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.snapshot.prompt_grid import GridBuilder
 
-#: Runs of up to this many samples are computed on the event loop, larger ones on a thread.
+#: Runs of up to this many samples are computed on the event loop, larger ones on a thread, by default.
 COUNT_NOW = 50_000
 
 
@@ -31,13 +31,15 @@ class PromptsPage(Viewer):
     Parameters
     ----------
     context : Context
+    count_now : int
+        Samples up to which a run is computed on the event loop.
     """
 
     active = param.Boolean(default=False, doc="Whether the page is open; nothing is computed before.")
 
-    def __init__(self, context: Context, **params: Any) -> None:
+    def __init__(self, context: Context, *, count_now: int = COUNT_NOW, **params: Any) -> None:
         super().__init__(**params)
-        self.context = context
+        self.context, self._count_now = context, count_now
         self._found: PromptResults | None = None
         self._shown = np.empty(0, int)  # prompts of the category
         self._snapshot = context.snapshot
@@ -96,7 +98,7 @@ class PromptsPage(Viewer):
             self._builder = GridBuilder()
         results = read_results(snapshot, self._builder, self.context.display.stuck_steps)
         self._snapshot = snapshot
-        if snapshot.samples <= COUNT_NOW:
+        if snapshot.samples <= self._count_now:
             for found in results:
                 self._show(found)
         else:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import rlpanel
 from rlpanel import board_url
@@ -96,3 +99,17 @@ def test_python_answers_by_the_same_names(tmp_path: Path) -> None:
     with rlpanel.open_run(write_run(tmp_path, steps=2), follow=False) as run:
         for name in ("steps", "samples", "findings", "errors", "events", "notes", "lint"):
             assert run.ask(name).name == name
+
+
+def test_an_own_by_of_a_command_is_not_taken_for_that_which_counts_rewards(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=2, algo="grpo", lang="zh", rewards={"a": 1.0})
+    write_run(folder, steps=2, file_name="more_{rank}.jsonl", algo="grpo", lang="en", rewards={"a": 0.0})
+
+    def answer(command: str, *options: str) -> dict[str, Any]:
+        shown = CliRunner().invoke(app, [command, str(folder), *options, "--json"])
+        found: dict[str, Any] = json.loads(shown.stdout)
+        return found
+
+    assert answer("what-if", "--own", "grpo", "--by", "lang")["about"]["by"] == "lang"
+    assert answer("token-trend", "sun", "--by", "rank")["about"]["by"] == "rank"
+    assert answer("reward-parts", "--by", "step")["rows"][-1]["step"] == 2
