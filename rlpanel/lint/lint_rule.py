@@ -32,11 +32,14 @@ class Marks:
         What is wrong, for some of the samples that fail, by position.
     remark : str
         What to know of samples that pass.
+    unclear : int
+        Number of samples that may fail, which the log does not show: a rule with some does not pass.
     """
 
     values: np.ndarray
     details: Mapping[int, str] = field(default_factory=dict)
     remark: str = ""
+    unclear: int = 0
 
 
 @dataclass(frozen=True)
