@@ -287,7 +287,8 @@ def template_once(batch: LintSamples) -> Marks:
     "The chat template is applied",
     _PART,
     "prompt|prompt_token_ids",
-    otherwise="prompt as the policy gets it, or --tokenizer: half of the prompts or more have no chat template",
+    otherwise="prompt as the policy gets it, or --tokenizer: "
+    "half of the prompts or more have no chat template",
     most=0.5,
 )
 def template_applied(batch: LintSamples) -> Marks:
