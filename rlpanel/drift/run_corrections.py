@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.drift.corrections import CORRECTIONS
+from rlpanel.sources.config.config_values import plain_name
 from rlpanel.sources.config.run_config import read_run_config
 from rlpanel.store.index.run_index import RunIndex
 
@@ -63,7 +64,7 @@ class _Settings:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._values: dict[str, tuple[str, Any]] = {}
         for name, value in given.items():
-            self._values.setdefault(_plain(name.rsplit(".", 1)[-1]), (name, value))
+            self._values.setdefault(plain_name(name), (name, value))
         self._read: dict[str, Any] = {}
 
     def take(self, *names: str) -> Any:
@@ -207,8 +208,3 @@ def _bounds(value: Any) -> tuple[float | None, float | None]:
     except ValueError:
         return None, None
     return (numbers[0], numbers[1]) if len(numbers) == 2 else (None, numbers[0])
-
-
-def _plain(name: str) -> str:
-    """Return a name as Python spells it: ``--tis-clip`` and ``tis_clip`` are one."""
-    return name.lstrip("-+").replace("-", "_").lower()

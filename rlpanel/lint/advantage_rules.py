@@ -16,6 +16,7 @@ from rlpanel.findings.rules import advantages  # noqa: F401  registers the signa
 from rlpanel.lint.lint_rule import Marks, lint_rule
 from rlpanel.lint.lint_samples import LintSamples
 from rlpanel.metrics.engine.trainer_names import algorithm_of
+from rlpanel.sources.config.config_values import plain_name
 
 _PART = "advantages"
 _NEEDS = ("advantage|advantages", "reward", "group|prompt")
@@ -208,39 +209,59 @@ def advantage_constant(batch: LintSamples) -> Marks:
 
 #: How the loss averages, as trainers name it → exponent of a response's length in the weight of its tokens.
 _AGGREGATIONS = {
-    "grpo": -1,
-    "seq-mean-token-mean": -1,
-    "sequence": -1,
-    **dict.fromkeys(("dapo", "bnpo", "cispo", "token-mean", "token"), 0),
-    **dict.fromkeys(("dr_grpo", "seq-mean-token-sum", "seq-mean-token-sum-norm", "constant"), 0),
+    **dict.fromkeys(("grpo", "seq-mean-token-mean", "sequence-mean", "sequence"), -1),
+    **dict.fromkeys(("dapo", "bnpo", "cispo", "token-mean", "token", "dr-grpo", "constant"), 0),
+    **dict.fromkeys(("seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-sum-norm-global"), 0),
 }
+#: Settings with such a name: of verl and ROLL, of TRL and ms-swift, and of SkyRL.
+_NAMED = ("loss_agg_mode", "loss_type", "loss_reduction")
+#: Settings that are true if the loss is a mean over tokens: of slime, miles and Megatron, and of NeMo-RL.
+_OVER_TOKENS = ("calculate_per_token_loss", "token_level_loss")
+#: Setting of open-instruct: ``token``, or the constant that the sum over tokens is divided by.
+_DENOMINATOR = "loss_denominator"
 
 
-def _aggregation(logged: Mapping[str, Any]) -> str:
-    found = (str(logged[key]).lower() for key in ("loss_agg_mode", "loss_type") if logged.get(key))
-    return next((name for name in found if name in _AGGREGATIONS), "")
+def _aggregation(settings: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return how the loss averages, and the exponent of `_AGGREGATIONS`; None if no setting names it."""
+    given: dict[str, Any] = {}
+    for name, value in settings.items():
+        if "critic" not in name:
+            given.setdefault(plain_name(name), value)
+    for key in _NAMED:
+        name = str(given.get(key) or "").lower()
+        if (exponent := _AGGREGATIONS.get(name.replace("_", "-"))) is not None:
+            return name, exponent
+    for key in _OVER_TOKENS:
+        if isinstance(found := given.get(key), bool):
+            return f"{key} = {found}", 0 if found else -1
+    found = given.get(_DENOMINATOR)
+    return (f"{_DENOMINATOR} = {found}", 0) if found else None
 
 
 @lint_rule(
     "Tokens weigh in the loss as the run says",
     _PART,
     "response_tokens|logprobs",
-    otherwise="loss_type or loss_agg_mode in run.json, such as token-mean or seq-mean-token-mean",
+    otherwise="how the loss averages, in run.json or the trainer's configuration file: "
+    "loss_type, loss_agg_mode, loss_reduction, calculate_per_token_loss, token_level_loss "
+    "or loss_denominator",
     scope="steps",
+    by_settings=True,
 )
-def loss_weights(rows: RowBatch) -> Marks:
+def loss_weights(rows: RowBatch, settings: Mapping[str, Any]) -> Marks:
     """It never fails: it says how the loss averages, and what a token of a long response weighs in it.
 
     With a mean over each sequence, a token weighs 1 ÷ length: long wrong answers are punished less per token.
     """
-    name = _aggregation(rows.view.snapshot.constants.logged)
+    found = _aggregation(settings)
     tokens = rows.logged("response_tokens")
     known = tokens > 0
-    if not name or not known.any():
+    if found is None or not known.any():
         return Marks(np.full(len(rows), np.nan))
     short, long = (float(each) for each in np.quantile(tokens[known], [0.1, 0.9]))
+    name, exponent = found
     remark = f"{name}: all tokens weigh the same, so long responses weigh more"
-    if _AGGREGATIONS[name]:
+    if exponent:
         remark = (
             f"{name}: a token of a response of {long:,.0f} tokens weighs {short / long:.2g} of one of "
             f"{short:,.0f} tokens"

@@ -42,6 +42,8 @@ class Tally:
     remark : str
     error : str
         Why the rule raised an error, so that it says nothing; empty if it did not.
+    unclear : int
+        Samples that may fail, which the log does not show.
     """
 
     checked: int = 0
@@ -50,11 +52,13 @@ class Tally:
     examples: list[tuple[int, int, str]] = field(default_factory=list)
     remark: str = ""
     error: str = ""
+    unclear: int = 0
 
     def add(self, other: Tally) -> None:
         """Add the counts of later samples."""
         self.checked += other.checked
         self.failed += other.failed
+        self.unclear += other.unclear
         if other.first is not None:
             self.first = other.first if self.first is None else min(self.first, other.first)
         if len(self.examples) < EXAMPLES or other.examples[:1] < self.examples[-1:]:
@@ -155,6 +159,9 @@ def judged(
         return tally, "not checkable", missing_text(rule, fields), ""
     if not named and tally.failed and _share(tally) > rule.most:
         return tally, "not checkable", rule.otherwise, f"{tally.failed:,} of {tally.checked:,} samples"
+    if tally.unclear and not tally.failed:
+        counts = f"{tally.unclear:,} of {tally.checked + tally.unclear:,} samples"
+        return tally, "not checkable", rule.otherwise, counts
     partly = missing_text(rule, fields, samples) if tally.checked < samples else ""
     return tally, "failed" if tally.failed else "passed", partly, remark
 

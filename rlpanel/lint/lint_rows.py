@@ -141,11 +141,12 @@ def _tally(marks: Marks, rows: np.ndarray, steps: np.ndarray) -> Tally:
     checked = int(np.count_nonzero(np.isfinite(marks.values)))
     is_failed = marks.values == 1
     if not np.count_nonzero(is_failed):
-        return Tally(checked, remark=marks.remark)
+        return Tally(checked, remark=marks.remark, unclear=marks.unclear)
     failed = np.flatnonzero(is_failed)
     order = failed[np.lexsort((rows[failed], steps[failed]))][:EXAMPLES].tolist()
     examples = [(int(steps[at]), int(rows[at]), marks.details.get(at, "")) for at in order]
-    return Tally(checked, len(failed), int(steps[failed].min()), examples, marks.remark)
+    first = int(steps[failed].min())
+    return Tally(checked, len(failed), first, examples, marks.remark, unclear=marks.unclear)
 
 
 #: Files of the run, facts and rules of a process that `begin_process` began.

@@ -32,11 +32,14 @@ class Marks:
         What is wrong, for some of the samples that fail, by position.
     remark : str
         What to know of samples that pass.
+    unclear : int
+        Number of samples that may fail, which the log does not show: a rule with some does not pass.
     """
 
     values: np.ndarray
     details: Mapping[int, str] = field(default_factory=dict)
     remark: str = ""
+    unclear: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class LintRule:
         Returns the variants that the run's algorithm allows, of the facts in ``run.json``; empty for all.
     beside : bool
         Whether a rule of steps looks at the steps beside each one.
+    by_settings : bool
+        Whether the check of a rule of steps takes the run's settings, too, by dotted name.
     """
 
     name: str
@@ -75,10 +80,11 @@ class LintRule:
     scope: Scope
     needs: tuple[str, ...]
     otherwise: str
-    check: Callable[[Any], Marks | Mapping[str, Marks]]
+    check: Callable[..., Marks | Mapping[str, Marks]]
     most: float = 1.0
     variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None
     beside: bool = False
+    by_settings: bool = False
 
     def is_checkable(self, fields: Collection[str]) -> bool:
         """Return False if none of the samples has a field that the rule needs."""
@@ -101,7 +107,8 @@ def lint_rule(
     most: float = 1.0,
     variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None,
     beside: bool = False,
-) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    by_settings: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as a rule under its own name; its docstring is the formula.
 
     Raises
@@ -110,13 +117,13 @@ def lint_rule(
         If the name is taken.
     """
 
-    def register(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def register(check: Callable[..., Any]) -> Callable[..., Any]:
         name = check.__name__
         if name in LINT_RULES:
             raise ValueError(f"lint rule {name!r} is declared twice")
         formula = " ".join((inspect.getdoc(check) or "").replace("``", "").split())
         LINT_RULES[name] = LintRule(
-            name, title, formula, part, scope, needs, otherwise, check, most, variants, beside
+            name, title, formula, part, scope, needs, otherwise, check, most, variants, beside, by_settings
         )
         return check
 

@@ -190,6 +190,26 @@ class LintSamples:
         """Tokens of each message of the response, of samples that have messages of others or a mask."""
         return [LocatedTokens.of(record) for record in self.records]
 
+    @cached_property
+    def decoded_prompts(self) -> list[str | None]:
+        """Text of each prompt's ids by the run's tokenizer, with special tokens; None without one of them."""
+        decode = self.facts.decode
+        if decode is None:
+            return [None] * len(self)
+        ids = map(prompt_ids, self.records)
+        return [None if each is None or not _are_ids(each) else decode(each) for each in ids]
+
+    @cached_property
+    def prompts(self) -> list[str | None]:
+        """Each prompt as the policy got it: its ids decoded, else as logged; None without both."""
+        logged = (record.texts.get("prompt") or None for record in self.records)
+        return [own or other for own, other in zip(self.decoded_prompts, logged, strict=True)]
+
+    def each_prompt(self, check: Callable[[str], str]) -> Marks:
+        """Return the marks of a check of single prompts: an empty text passes."""
+        found = iter(self.prompts)
+        return self.each(lambda _: None if (prompt := next(found)) is None else check(prompt))
+
     def count_fields(self) -> dict[str, int]:
         """Return the number of samples that have each field."""
         counts: dict[str, int] = {}
@@ -219,6 +239,10 @@ def prompt_ids(record: Record) -> list[int] | None:
     found = next((record.extra[key] for key in _PROMPT_IDS if key in record.extra), None)
     is_ids = isinstance(found, list) and bool(found) and all(isinstance(each, int) for each in found[:4])
     return found if is_ids else None
+
+
+def _are_ids(values: Sequence[Any]) -> bool:
+    return all(type(each) is int and each >= 0 for each in values)
 
 
 def response_messages(record: Record) -> Sequence[Mapping[str, Any]]:

@@ -40,6 +40,7 @@ from rlpanel.lint.lint_rule import LINT_RULES, PARTS, LintRule
 from rlpanel.lint.lint_samples import LintFacts
 from rlpanel.lint.run_tokenizer import TRIED, RunTokenizer
 from rlpanel.lint.step_tallies import StepTallies
+from rlpanel.sources.config.run_config import read_run_config
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
@@ -197,6 +198,8 @@ class Linter:
                         self._stale.discard(step)
         with self._lock:
             if (newest := newest_complete_step(snapshot, now)) is not None:
+                settings = read_run_config(self._index.path, self._index.root).values
+                self._of_steps.settings = {**settings, **logged}
                 self._of_steps.update(view, newest)
             result = self._result(snapshot, tokenizer.problem)
         yield result

@@ -204,7 +204,8 @@ _SPACE = re.compile(r"\s+")
     "episode",
     "prompt_token_ids",
     "response_token_ids",
-    otherwise="episode, prompt_token_ids and response_token_ids of each turn, one sample per turn",
+    otherwise="episode, prompt, prompt_token_ids and response_token_ids of each turn, one sample per turn; "
+    "where the ids do not go on, the prompt shows whether the text does",
 )
 def turn_is_prefix(batch: LintSamples) -> Marks:
     """The next sample of the episode has the same text before it in other token ids: it was tokenised again.
@@ -218,8 +219,8 @@ def turn_is_prefix(batch: LintSamples) -> Marks:
     "Reasoning stays in the next turn",
     _PART,
     "episode",
-    "prompt",
-    "response",
+    "prompt|prompt_token_ids",
+    "response|response_token_ids",
     otherwise="episode, prompt and response of each turn; if it is in half of the turns, it is by choice",
     most=0.5,
 )
@@ -232,8 +233,8 @@ def reasoning_kept(batch: LintSamples) -> Marks:
     "Earlier turns stay in the next turn",
     _PART,
     "episode",
-    "prompt",
-    "response",
+    "prompt|prompt_token_ids",
+    "response|response_token_ids",
     otherwise="episode, prompt and response of each turn; if it is in half of the turns, it is by choice",
     most=0.5,
 )
@@ -243,39 +244,51 @@ def turn_kept(batch: LintSamples) -> Marks:
 
 
 def _of_turns(batch: LintSamples, kind: str) -> Marks:
-    values, details = np.full(len(batch), np.nan), {}
+    values, details, unclear = np.full(len(batch), np.nan), {}, 0
     episode = batch.columns["episode"]
     for at in np.flatnonzero((np.diff(episode) == 0) & (episode[1:] >= 0)).tolist():
         first, second = batch.records[at], batch.records[at + 1]
         if any(first.labels.get(name) != second.labels.get(name) for name in ("agent", "trajectory")):
             continue
-        found = _kind_of(first, second)
-        if found is None or (kind == "retokenised" and found in ("text", "reasoning dropped", "compaction")):
+        found = _kind_of(batch, at)
+        unclear += found == "ids differ"
+        if found in (None, "ids differ") or (
+            kind == "retokenised" and found in ("text", "reasoning dropped", "compaction")
+        ):
             continue
         values[at + 1] = found == kind
         if found == kind and len(details) < DETAILED:
             details[at + 1] = f"{kind} after the sample before it in its episode"
-    return Marks(values, details)
+    return Marks(values, details, unclear=unclear)
 
 
-def _kind_of(first: Record, second: Record) -> str | None:
-    """Return how a sample goes on from the one before it; None if it is not known."""
-    ids = _ids(first)
-    later = prompt_ids(second)
+def _kind_of(batch: LintSamples, at: int) -> str | None:
+    """Return how the next sample goes on from that at a position; None if it is not known."""
+    first, second = batch.records[at], batch.records[at + 1]
+    ids, later = _ids(first), prompt_ids(second)
+    has_ids = ids is not None and later is not None
     if ids is not None and later is not None and later[: len(ids)] == ids:
         return "kept"
-    before, after = first.texts.get("prompt"), second.texts.get("prompt")
-    if not before or not after:
-        return None
-    texts = [_words(text) for text in (before, f"{before}{first.texts.get('response', '')}", after)]
+    before = first.texts.get("prompt") or batch.decoded_prompts[at]
+    after = second.texts.get("prompt") or batch.decoded_prompts[at + 1]
+    response = _response(batch, first)
+    if not before or not after or response is None:
+        return "ids differ" if has_ids else None
+    texts = [_words(text) for text in (before, f"{before}{response}", after)]
     if texts[2].startswith(texts[1]):
-        return "retokenised" if ids is not None and later is not None else "text"
-    thoughtless = [
-        _words(_THOUGHT.sub("", text)) for text in (f"{before}{first.texts.get('response', '')}", after)
-    ]
+        return "retokenised" if has_ids else "text"
+    thoughtless = [_words(_THOUGHT.sub("", text)) for text in (f"{before}{response}", after)]
     if thoughtless[0] != texts[1] and thoughtless[1].startswith(thoughtless[0]):
         return "reasoning dropped"
     return "text" if texts[2].startswith(texts[0]) else "compaction"
+
+
+def _response(batch: LintSamples, record: Record) -> str | None:
+    """Return the text of a response, decoded if only its ids are logged; None if it is not known."""
+    decode, ids = batch.facts.decode, record.arrays.get("response_token_ids")
+    if (text := record.texts.get("response")) or ids is None or not len(ids):
+        return text or ""
+    return decode(ids.astype(np.int64).tolist()) if decode is not None and np.isfinite(ids).all() else None
 
 
 def _ids(record: Record) -> list[int] | None:

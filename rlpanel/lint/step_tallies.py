@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +33,13 @@ class StepTallies:
         Rules of steps.
     block_rows : int
         Rows of a block, unless a single step has more.
+    settings : mapping
+        Settings of the run by dotted name.
     """
 
     rules: Sequence[LintRule]
     block_rows: int = BLOCK_ROWS
+    settings: Mapping[str, Any] = field(default_factory=dict)
     _blocks: dict[tuple[int, ...], Tallies] = field(default_factory=dict)
     _facts: tuple[object, ...] = ()
     _checked: tuple[int, int] = (-1, -1)
@@ -42,10 +47,10 @@ class StepTallies:
     def update(self, view: RunView, newest: int) -> None:
         """Mark the blocks with steps up to the newest complete one that were added or changed."""
         snapshot = view.snapshot
+        if self._facts != (facts := (repr(self.settings), *_facts(view))):
+            self._facts, self._blocks, self._checked = facts, {}, (-1, -1)
         if self._checked == (snapshot.version, newest):
             return
-        if self._facts != (facts := _facts(view)):
-            self._facts, self._blocks, self._checked = facts, {}, (-1, -1)
         changed = set(snapshot.steps.values[snapshot.steps.changed_since(self._checked[0])].tolist())
         steps = snapshot.steps.values
         steps, sizes = steps[steps <= newest], snapshot.steps.samples[steps <= newest]
@@ -78,6 +83,8 @@ class StepTallies:
         batch = RowBatch(view, own, steps[first:last])
         of_row, found = batch.metadata("step"), {}
         for rule in self.rules:
+            if rule.by_settings:
+                rule = replace(rule, check=partial(rule.check, settings=self.settings))
             if not rule.beside or len(steps) == last - first:
                 found[rule.name] = tallies_of(rule, batch, own, of_row)
                 continue

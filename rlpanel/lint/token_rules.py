@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 
 from rlpanel.lint.lint_rule import Marks, lint_rule
-from rlpanel.lint.lint_samples import DETAILED, LintSamples, prompt_ids, response_messages
+from rlpanel.lint.lint_samples import DETAILED, LintSamples, response_messages
 from rlpanel.lint.located_tokens import SPECIAL, LocatedTokens, token_text
 from rlpanel.metrics.engine.ragged import sample_starts
 from rlpanel.sources.records.record_types import Record
@@ -190,21 +190,24 @@ _BOS = re.compile(
 
 
 @lint_rule(
-    "The prompt begins with one BOS token", _PART, "prompt", otherwise="prompt with its special tokens"
+    "The prompt begins with one BOS token",
+    _PART,
+    "prompt|prompt_token_ids",
+    otherwise="prompt with its special tokens, or name the tokenizer of prompt_token_ids with --tokenizer",
 )
 def one_bos(batch: LintSamples) -> Marks:
-    """The prompt, without padding, begins with two BOS tokens (``<s>``, ``<|begin_of_text|>``, …)."""
+    """The prompt, without padding, begins with two BOS tokens (``<s>``, ``<|begin_of_text|>``, …).
 
-    def check(record: Record) -> str | None:
-        prompt = record.texts.get("prompt")
-        if not prompt:
-            return None
+    The prompt is that of its ids if the run's tokenizer decodes them, else the logged text.
+    """
+
+    def check(prompt: str) -> str:
         head = prompt[:20_000]
         start = unpadded(head)[0] if head.startswith(PADS) else 0
         found = _BOS.match(head, start)
         return f"the prompt begins with {found[1]} twice" if found else ""
 
-    return batch.each(check)
+    return batch.each_prompt(check)
 
 
 @lint_rule(
@@ -264,38 +267,38 @@ _MARKS = tuple(
 )
 
 
-@lint_rule("The chat template is applied once", _PART, "prompt", otherwise="prompt as the policy gets it")
+@lint_rule(
+    "The chat template is applied once",
+    _PART,
+    "prompt|prompt_token_ids",
+    otherwise="prompt as the policy gets it, or name the tokenizer of prompt_token_ids with --tokenizer",
+)
 def template_once(batch: LintSamples) -> Marks:
     """In the prompt a turn's header follows on another header: the template was applied to its own output."""
 
-    def check(record: Record) -> str | None:
-        prompt = record.texts.get("prompt")
-        if not prompt:
-            return None
+    def check(prompt: str) -> str:
         found = _TWICE.search(prompt) if "<" in prompt or "[" in prompt else None
         return f"{_quote(found[0])} at character {found.start():,} of the prompt" if found else ""
 
-    return batch.each(check)
+    return batch.each_prompt(check)
 
 
 @lint_rule(
     "The chat template is applied",
     _PART,
-    "prompt",
-    otherwise="prompt as the policy gets it: half of the prompts or more have no chat template",
+    "prompt|prompt_token_ids",
+    otherwise="prompt as the policy gets it, or --tokenizer: "
+    "half of the prompts or more have no chat template",
     most=0.5,
 )
 def template_applied(batch: LintSamples) -> Marks:
     """The prompt has no header of a chat template, while most prompts of the run have one."""
 
-    def check(record: Record) -> str | None:
-        prompt = record.texts.get("prompt")
-        if not prompt:
-            return None
+    def check(prompt: str) -> str:
         has_header = any(mark in prompt for mark in _MARKS)
         return "" if has_header else f"no header of a chat template in {_quote(prompt)}"
 
-    return batch.each(check)
+    return batch.each_prompt(check)
 
 
 def _trained_header(located: LocatedTokens) -> str:
@@ -353,12 +356,12 @@ def special_in_role(batch: LintSamples) -> Marks:
 )
 def prompt_ids_are_text(batch: LintSamples) -> Marks:
     """The decoded ids of the prompt, without special tokens, neither equal the prompt nor contain it."""
-    decode = batch.facts.decode
+    texts = iter(batch.decoded_prompts)
 
     def check(record: Record) -> str | None:
-        ids, prompt = prompt_ids(record), record.texts.get("prompt")
-        if decode is None or ids is None or not prompt or record.messages:
+        decoded, prompt = next(texts), record.texts.get("prompt")
+        if decoded is None or not prompt or record.messages:
             return None
-        return _difference(_plain(decode(ids)), _plain(prompt)) or ""
+        return _difference(_plain(decoded), _plain(prompt)) or ""
 
     return batch.each(check)

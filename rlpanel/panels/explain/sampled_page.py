@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import panel as pn
@@ -45,6 +45,8 @@ class SampledPage(Viewer, Generic[Found]):
         Most samples of each step that are read without being asked.
     least : int
         New samples that a reading waits for, up to `PATIENCE` seconds: each one has fixed costs.
+    clock : callable
+        Returns the time in seconds.
     """
 
     active = param.Boolean(default=False, doc="Whether the page is open; nothing is read before.")
@@ -58,11 +60,13 @@ class SampledPage(Viewer, Generic[Found]):
         read_all: str,
         per_step: int,
         least: int = 0,
+        clock: Callable[[], float] = time.monotonic,
         **params: Any,
     ) -> None:
         super().__init__(**params)
         self.context, self.per_step = context, per_step
         self.most: int | None = per_step
+        self._clock = clock
         self._key: tuple[object, ...] = ()
         self._begun, self._reads = 0.0, False
         self._least, self._samples = least, 0
@@ -137,13 +141,13 @@ class SampledPage(Viewer, Generic[Found]):
             return
         if is_other:
             self.clear()
-        self._key, self._begun, self._reads = key, time.monotonic(), True
+        self._key, self._begun, self._reads = key, self._clock(), True
         self._samples = snapshot.samples
         self._work.start(self.read(context.index, context.view))
 
     def _is_due(self, samples: int) -> bool:
         """Return True if a run that has grown is read on now."""
-        waited, is_enough = time.monotonic() - self._begun, samples - self._samples >= self._least
+        waited, is_enough = self._clock() - self._begun, samples - self._samples >= self._least
         return not self._reads and waited >= (EVERY if is_enough else PATIENCE)
 
     def _end(self) -> None:

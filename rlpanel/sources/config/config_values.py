@@ -70,3 +70,8 @@ def setting_value(value: ConfigValue) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def plain_name(name: str) -> str:
+    """Return the last part of a dotted name as Python spells it: ``--tis-clip`` and ``tis_clip`` are one."""
+    return name.rsplit(".", 1)[-1].lstrip("-+").replace("-", "_").lower()

@@ -34,6 +34,9 @@ _EVAL_REWARD = ("eval_reward", "eval/reward", "val/reward", "val/score/mean")
 _MAX_STEPS = 1 << 24
 #: Number of steps that a sentence names.
 _NAMED = 8
+#: Advice on groups that mix prompts, by what wrote the log.
+_RECORD_AGAIN = "Earlier recorders did this with OnlineDPOTrainer: record such a run again."
+_CHECK_GROUPS = "Log one group id for all samples of a prompt, or log each prompt whole."
 #: Newest steps whose groups are compared with their prompts.
 _LOOKED_AT = 8
 
@@ -222,11 +225,12 @@ def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
     parts = ((int(at), rows[step[rows] == at]) for at in newest)
     listed = tuple(at for at, here in parts if _mixes(codes[here], snapshot.metadata("prompt_hash")[here]))
     if listed:
+        is_recorded = "OnlineDPO" in str(snapshot.constants.logged.get("trainer"))
         yield Remark(
             "groups",
             f"{steps_text(listed).capitalize()}: each logged group holds different prompts, and each prompt "
-            "is in several groups, so statistics of groups compare different tasks. Earlier recorders did "
-            "this with OnlineDPOTrainer: record such a run again.",
+            "is in several groups, so statistics of groups compare different tasks. "
+            + (_RECORD_AGAIN if is_recorded else _CHECK_GROUPS),
             listed,
             "groups mix prompts",
         )

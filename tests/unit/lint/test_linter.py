@@ -224,6 +224,33 @@ def test_loss_aggregation_says_what_a_long_response_weighs(tmp_path: Path) -> No
     assert result.remark.startswith("grpo: a token of a response of ")
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "remark"),
+    [
+        ("config.yaml", "loss_fn:\n  token_level_loss: false\n", "token_level_loss = False: a token of a"),
+        ("config.yaml", "loss_fn:\n  token_level_loss: true\n", "token_level_loss = True: all tokens"),
+        ("run.sh", "python train.py --calculate-per-token-loss\n", "calculate_per_token_loss = True: all"),
+        ("config.json", '{"loss_denominator": "token"}', "loss_denominator = token: all tokens weigh"),
+        ("config.yaml", "trainer:\n  algorithm:\n    loss_reduction: sequence_mean\n", "sequence_mean: a"),
+        (
+            "config.yaml",
+            "critic:\n  loss_agg_mode: token-mean\nactor:\n  loss_agg_mode: seq-mean-token-mean\n",
+            "seq-mean-token-mean: a token",
+        ),
+        ("config.json", '{"loss_type": "policy_loss"}', ""),
+    ],
+)
+def test_loss_aggregation_is_read_from_the_settings_of_trainers(
+    file: str, text: str, remark: str, tmp_path: Path
+) -> None:
+    write(tmp_path, recorded("grpo_calculator", [1, 2]))
+    (tmp_path / file).write_text(text)
+    result = by_name(linted(tmp_path))["loss_weights"]
+    assert result.state == ("passed" if remark else "not checkable")
+    assert result.remark.startswith(remark)
+    assert remark or "calculate_per_token_loss" in result.log
+
+
 def test_tokenizer_decodes_ids_without_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = recorded("grpo_calculator", range(1, 4))
     path = tokenizer_of(lines, tmp_path)

@@ -275,3 +275,92 @@ def test_rule_without_a_field_that_it_needs_is_not_checkable(rule: str, need: st
     result = by_name(linted(write(tmp_path, lines), [rule]))[rule]
     assert (result.state, result.checked) == ("not checkable", 0)
     assert any(field in result.log for field in need.split("|")), result.log
+
+
+def ids_of_turns(kept: int) -> Lines:
+    """Return pairs of turns with ids only; of all but the first ones, the ids do not go on."""
+    return [
+        {
+            "step": 1,
+            "episode": f"e{pair}",
+            "prompt_token_ids": [5, 6] if turn == 0 else [5, 6, 7, 8, 9] if pair < kept else [5, 6, 78, 9],
+            "response_token_ids": [7, 8],
+            "reward": 0.0,
+        }
+        for pair in range(4)
+        for turn in range(2)
+    ]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 4])
+def test_turns_whose_ids_do_not_go_on_never_pass_without_their_text(kept: int, tmp_path: Path) -> None:
+    """Tokenised again, cut reasoning and a compaction all look so: only the prompt shows which it is."""
+    results = by_name(linted(write(tmp_path, ids_of_turns(kept))))
+    for rule in ("turn_is_prefix", "reasoning_kept", "turn_kept"):
+        result = results[rule]
+        assert result.state == ("passed" if kept == 4 else "not checkable"), rule
+        assert kept == 4 or "prompt" in result.log
+    assert results["turn_is_prefix"].remark == ("1 of 4 samples" if kept == 3 else "")
+
+
+#: The vocabulary of the tests on ids: two words, the begin of a text, and headers of a chat template.
+WORDS = ["<|begin_of_text|>", "<|im_start|>", "user\n", "<|im_end|>\n", "Hi", "!", "Hi!", "assistant\n"]
+
+
+def of_words(tokens: list[str], **more: Any) -> dict[str, Any]:
+    ids = [WORDS.index(token) for token in tokens]
+    return {"step": 1, "prompt_token_ids": ids, "response": "Hi", "response_token_ids": [4], **more}
+
+
+PLAIN = [
+    "<|begin_of_text|>",
+    "<|im_start|>",
+    "user\n",
+    "Hi",
+    "!",
+    "<|im_end|>\n",
+    "<|im_start|>",
+    "assistant\n",
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "tokens"),
+    [
+        ("one_bos", ["<|begin_of_text|>", *PLAIN]),
+        ("template_once", ["<|begin_of_text|>", "<|im_start|>", "user\n", *PLAIN[1:]]),
+        ("template_applied", ["Hi", "!"]),
+    ],
+)
+def test_templates_are_read_from_the_ids_where_the_text_leaves_them_out(
+    rule: str, tokens: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [of_words(tokens if at == 3 else PLAIN, prompt="Hi!", reward=0.0) for at in range(8)]
+    assert by_name(linted(write(tmp_path / "run", lines), [rule]))[rule].failed == 0
+    known = [{"response_tokens": WORDS, "response_token_ids": list(range(len(WORDS)))}]
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(tokenizer_of(known, tmp_path)))
+    result = by_name(linted(write(tmp_path / "run", lines), [rule]))[rule]
+    assert (result.state, [each.line for each in result.examples]) == ("failed", [4])
+
+
+def test_turns_of_ids_are_read_by_the_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model of the run is in the local cache, so that no text is filled in when the lines are read."""
+    lines: Lines = []
+    for pair, again in enumerate(("Hi!", "Hi", "Hi")):
+        rest = [] if again == "Hi!" else ["!"]
+        lines += [
+            of_words(["Hi"], episode=f"e{pair}", reward=0.0),
+            of_words(["Hi", again, *rest], episode=f"e{pair}", reward=0.0),
+        ]
+        for line in lines[-2:]:
+            del line["response"]
+        lines[-2]["response_token_ids"] = [4, 5]
+    known = [{"response_tokens": WORDS, "response_token_ids": list(range(len(WORDS)))}]
+    cached = tmp_path / "hub" / "models--some--model" / "snapshots" / "abc"
+    cached.mkdir(parents=True)
+    tokenizer_of(known, cached)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    results = by_name(linted(write(tmp_path / "run", lines, {"model": "some/model"})))
+    result = results["turn_is_prefix"]
+    assert (result.state, [each.line for each in result.examples]) == ("failed", [2])
+    assert results["turn_kept"].state == results["reasoning_kept"].state == "passed"

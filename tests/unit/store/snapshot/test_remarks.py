@@ -189,3 +189,26 @@ def test_groups_that_mix_prompts_of_other_groups_are_marked(
     ]
     append(tmp_path / "rank_0.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
     assert remarks(tmp_path) == ([("groups", marked)] if marked else [])
+
+
+@pytest.mark.parametrize(
+    ("trainer", "advice"),
+    [
+        ("OnlineDPOTrainer", "Earlier recorders did this with OnlineDPOTrainer: record such a run again."),
+        ("AReaL", "Log one group id for all samples of a prompt, or log each prompt whole."),
+        ("", "Log one group id for all samples of a prompt, or log each prompt whole."),
+    ],
+)
+def test_advice_on_groups_that_mix_prompts_is_that_of_the_trainer(
+    tmp_path: Path, trainer: str, advice: str
+) -> None:
+    lines = [
+        {"step": 1, "prompt": prompt, "response": f"{at}", "group": str(at // 2), "reward": 0.0}
+        for at, prompt in enumerate("ABAB")
+    ]
+    append(tmp_path / "rank_0.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    if trainer:
+        (tmp_path / "run.json").write_text(json.dumps({"trainer": trainer}))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        (remark,) = (each for each in run.snapshot.remarks if each.kind == "groups")
+    assert remark.sentence.endswith(advice)
