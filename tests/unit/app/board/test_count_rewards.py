@@ -121,5 +121,19 @@ def test_the_number_of_episodes_is_beside_that_of_samples(board: Board) -> None:
     at(board, "?run=a")
     assert "8 of 16 samples, 4 episodes" in re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "a"))
     assert StepBar(board.context).note == "of 2, 4 samples, 2 episodes"
+
+
+def test_a_single_episode_is_counted_as_one(tmp_path: Path) -> None:
+    root = tmp_path / "one"
+    dump_samples([sample(1, index=index, episode="only") for index in range(2)], root / "a" / "1.jsonl")
+    board = Board(root, run="a")
+    try:
+        follow_all(board)
+        assert StepBar(board.context).note == "of 1, 2 samples, 1 episode"
+        text = re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "a"))
+        assert "2 samples, 1 episode" in text
+        assert "1 episodes" not in text
+    finally:
+        board.close()
     at(board, "?run=plain")
     assert StepBar(board.context).note == "of 2, 2 samples"

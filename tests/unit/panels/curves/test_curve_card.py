@@ -132,3 +132,10 @@ def test_a_curve_is_shaded_by_its_own_finding_unless_one_is_opened(tmp_path: Pat
     context.shaded_steps = MarkedSteps((4, 5), "kl")
     shown.shade()
     assert shown.plot.shading.edges[0].tolist() == [3.5]
+
+
+def test_a_run_of_one_step_has_a_value_and_no_plot(tmp_path: Path) -> None:
+    one, two = (card_of(tmp_path / str(steps), steps=steps) for steps in (1, 2))
+    assert not one.pane.visible
+    assert "0.5" in one.head.html
+    assert two.pane.visible
