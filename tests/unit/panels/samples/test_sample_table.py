@@ -9,7 +9,7 @@ import pytest
 
 import rlpanel
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import columns_of, grid_columns
+from rlpanel.panels.samples.sample_table import column_width, columns_of, grid_columns
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line
 
