@@ -29,8 +29,9 @@ COUNT = """() => {
     if (window.counted) return
     window.counted = true
     const select = (event) => event.composedPath()[0].tagName === "SELECT"
-    for (const [kind, counts] of [["pointerdown", () => 1], ["keydown", () => 1], ["input", (e) => 2 * select(e)]])
-        window.addEventListener(kind, (event) => { window.done += counts(event) }, true)
+    const acts = { pointerdown: () => 1, keydown: () => 1, input: (event) => 2 * select(event) }
+    for (const kind of Object.keys(acts))
+        window.addEventListener(kind, (event) => { window.done += acts[kind](event) }, true)
 }"""
 
 
