@@ -138,6 +138,16 @@ def test_a_findings_link_on_a_phone_shows_finding_curve_and_sample_below_one_ano
     assert top_of(sample) - top_of(finding) < 700
 
 
+def test_on_a_phone_the_sample_of_the_overview_begins_on_the_first_screen(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo")
+    resize(board, 390, 844)
+    board.settled()
+    board.until(lambda: top_of(board.page.locator(".rl-sample")) < 640, "the sample begins in sight")
+    board.go(run="grpo", page="samples").settled()
+    grid, sample = board.page.locator(".rl-samples"), board.page.locator(".rl-sample")
+    board.until(lambda: top_of(grid) < top_of(sample), "the page of samples begins with the grid")
+
+
 def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBoard) -> None:
     board = open_board(run="grpo")
     resize(board, 1024, 768)

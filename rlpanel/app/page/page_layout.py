@@ -199,7 +199,8 @@ class Layout:
     def _order_columns(self, *_: Any) -> None:
         """Put a page, or the sample of a finding, above the grid where the columns are below each other."""
         leads = self.board.context.shaded_steps is not None or self._pages.shown not in BOARD
-        self._right.css_classes = ["rl-right", "rl-landed"] if leads else ["rl-right"]
+        overview = ["rl-overview"] if self._pages.shown == OVERVIEW else []
+        self._right.css_classes = ["rl-right", *(["rl-landed"] if leads else overview)]
 
     # -- the views -------------------------------------------------------------------------------
 

@@ -50,14 +50,15 @@ class ConversationView {
       moved: (place) => this.#play(place),
       isInSight: () => this.list.clientHeight > 0,
     })
+    const also = element("div", "also") // they break into the next line together
+    also.append(this.transport.toggle, this.beside)
     tools.append(
       this.outline.toggle,
       this.modes,
       this.folds,
       this.finder,
       this.stops.root,
-      this.transport.toggle,
-      this.beside,
+      also,
       bar,
     )
     this.banner = element("div", "banner")

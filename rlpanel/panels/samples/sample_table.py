@@ -122,7 +122,7 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
         name,
         title=title,
         tip=tip,
-        width=_GROWING if grows else width,
+        width=min(width, _READABLE if name == "response" else _GROWING) if grows else width,
         grow=width if grows else 0,
         align="right" if is_number else "left",
         filter="" if name == COLUMN else "number" if is_number else "text",
@@ -162,6 +162,8 @@ def _is_number(values: pd.Series) -> bool:
 _WIDTHS = (52, 60, 68, 76, 84, 94, 106, 120, 134, 152, 170, 194, 220, 258, 300, 360, 420, 510, 600, 900)
 #: Widest number column; a name of the log may have any length. Narrowest column of texts that share the room.
 _WIDEST, _GROWING = 134, 128
+#: Narrowest column of responses: what was done, and how it ended.
+_READABLE = 172
 #: Pixels of a character, and of a cell's padding with the arrow of its head.
 _CHARACTER, _PADDING = 7.2, 17
 #: Pixels of a character of running text, which has many narrow letters, and of one that is as wide as two.

@@ -145,7 +145,7 @@ def badge_html(
     parts = []
     if snapshot.samples:
         ranks = trn("{count} rank", "{count} ranks", snapshot.ranks)
-        parts = [f'<span class="detail">{ranks} · </span>{_sample_count(snapshot)}']
+        parts = [f'<span class="detail">{ranks} · </span><span>{_sample_count(snapshot)}</span>']
         step = f'<span class="detail"> · step {snapshot.steps.values[-1]}</span>'
         parts = [f"{parts[0]}{step}"]
     newest = tr("{age} ago", age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
@@ -190,7 +190,8 @@ def _sample_count(snapshot: Snapshot) -> str:
         count = escape(trn("{count:,} sample", "{count:,} samples", snapshot.samples))
     if not snapshot.has_episodes:
         return count
-    return count + tr(", {episodes:,} episodes", episodes=snapshot.episodes)
+    # A part of its own, which goes whole where it does not fit.
+    return f"{count}</span><span>" + trn(", {count:,} episode", ", {count:,} episodes", snapshot.episodes)
 
 
 def _state(snapshot: Snapshot, now: float) -> str:

@@ -86,7 +86,7 @@ class StepBar(Component):
             else ""
         )
         if position >= 0 and steps.episodes[position] != steps.samples[position]:
-            count += tr(", {episodes:,} episodes", episodes=int(steps.episodes[position]))
+            count += trn(", {count:,} episode", ", {count:,} episodes", int(steps.episodes[position]))
         return {
             "label": tr("Step {step}", step=step),
             "note": tr("of {last}{samples}", last=int(steps.values[-1]), samples=count),

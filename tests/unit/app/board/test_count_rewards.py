@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,5 +122,15 @@ def test_the_number_of_episodes_is_beside_that_of_samples(board: Board) -> None:
     at(board, "?run=a")
     assert "8 of 16 samples, 4 episodes" in re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "a"))
     assert StepBar(board.context).note == "of 2, 4 samples, 2 episodes"
+
+
+def test_a_single_episode_is_counted_as_one(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    append(tmp_path / "one" / "train.jsonl", session(1, 0, 2, 1.0, "train"))
+    with closing(Board(tmp_path)) as board:
+        at(board, "?run=one")
+        assert StepBar(board.context).note == "of 1, 2 samples, 1 episode"
+        text = re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "one"))
+    assert "2 samples, 1 episode · step 1" in text
     at(board, "?run=plain")
     assert StepBar(board.context).note == "of 2, 2 samples"

@@ -132,3 +132,10 @@ def test_a_curve_is_shaded_by_its_own_finding_unless_one_is_opened(tmp_path: Pat
     context.shaded_steps = MarkedSteps((4, 5), "kl")
     shown.shade()
     assert shown.plot.shading.edges[0].tolist() == [3.5]
+
+
+@pytest.mark.parametrize(("steps", "drawn"), [(1, False), (2, True)])
+def test_a_run_of_one_step_has_a_value_and_no_plot(tmp_path: Path, steps: int, drawn: bool) -> None:
+    run = write_run(tmp_path / "run", steps=steps, samples=4, tokens=False)
+    context = Context(view=rlpanel.open_run(run, follow=False).view)
+    assert CurveCard(context, Curve("reward", "Reward", ("reward",))).pane.visible is drawn

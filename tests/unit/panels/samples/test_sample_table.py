@@ -9,7 +9,7 @@ import pytest
 
 import rlpanel
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import columns_of, grid_columns
+from rlpanel.panels.samples.sample_table import column_width, columns_of, grid_columns
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line
 
@@ -102,3 +102,13 @@ def test_widths_only_grow_so_that_a_following_grid_stays_calm() -> None:
     assert long == short
     assert long[0].grow > 400
     assert columns_of(pd.DataFrame({"prompt": ["x"]}))[0].grow == 0
+
+
+def test_the_start_and_the_end_of_a_call_fit_in_the_narrowest_column_of_responses() -> None:
+    call = "add(a=2, b=5) → ✗ error"
+    [prompt, response, short] = columns_of(
+        pd.DataFrame({"prompt": ["x" * 60], "response": [call + " → " + "x" * 60], "ref_response": ["yes"]})
+    )
+    assert response.width > prompt.width
+    assert response.width >= column_width("response", pd.Series([call]))
+    assert short.grow == 0
