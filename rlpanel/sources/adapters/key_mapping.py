@@ -27,6 +27,8 @@ from rlpanel.sources.adapters.parallel_columns import (
     wins_of,
 )
 from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
+from rlpanel.sources.adapters.records_by_step import PREFIX as STEP_PREFIX
+from rlpanel.sources.adapters.records_by_step import arrange_by_step
 from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
@@ -44,8 +46,13 @@ _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\
 _MIN_COLUMNS = 2
 #: The part of a path that leads to objects.
 _STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
-#: Beginnings of keys that a document gets by being arranged: texts by id, calls, two lists of messages.
-_ARRANGED = ((PREFIX, arrange_by_id), (CALLS_PREFIX, arrange_calls), (TALK, arrange_talk))
+#: Beginnings of keys that a document gets by being arranged: texts by id, samples by step, calls, talks.
+_ARRANGED = (
+    (PREFIX, arrange_by_id),
+    (STEP_PREFIX, arrange_by_step),
+    (CALLS_PREFIX, arrange_calls),
+    (TALK, arrange_talk),
+)
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
 

@@ -33,6 +33,7 @@ from rlpanel.sources.discovery.folder_walk import (
     target_of,
 )
 from rlpanel.sources.discovery.format_detection import FormatCache
+from rlpanel.sources.discovery.task_folders import is_task
 from rlpanel.sources.files.file_access import (
     AnyPath,
     Entry,
@@ -108,7 +109,8 @@ class RolloutFileInfo:
 class _Rollout:
     """A rollout file with the folder of its run.
 
-    ``path`` is the real path, and ``name`` is the path below the run.
+    ``path`` is the real path, and ``name`` is the path below the run. ``is_task`` is True for a document in
+    a folder of its own beside others, see `task_folders`.
     """
 
     path: str
@@ -116,6 +118,7 @@ class _Rollout:
     run_folder: str
     adapter: Adapter
     format: FileFormat
+    is_task: bool = False
 
     @property
     def is_common(self) -> bool:
@@ -222,13 +225,15 @@ class Directory:
             found += own
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
+        kept = _preferred(found)
         files = [
             RolloutFileInfo(
                 *(each.path, each.name, each.adapter, each.format.status, each.format.newer),
                 *(each.format.keys, each.format.absent, each.format.container),
             )
-            for each in _preferred(found)
+            for each in kept
         ]
+        unread += _unread_tasks(found, kept)
         return self._select(run_folder, files), [*self._unknown_keys(run_folder, files), *unread]
 
     def _unknown_keys(self, run_folder: str, found: list[RolloutFileInfo]) -> Iterator[Unread]:
@@ -346,12 +351,29 @@ class Directory:
             unread += [Unread(name, result.problem)] if result.problem else []
             return None
         owner = step_folders.run_folder(entry.path, result.adapter, bound)
+        folder_path = os.path.dirname(entry.path)
+        if result.is_sample and owner == folder_path and is_task(entry.path, bound):
+            owner = step_folders.run_of(os.path.dirname(folder_path), bound)
+            return _Rollout(path, name, owner, result.adapter, result, is_task=True)
         return _Rollout(path, name, owner, result.adapter, result)
 
 
 def _preferred(rollouts: list[_Rollout]) -> list[_Rollout]:
-    """Leave out documents and tables beside a log: they may be a summary of it or a copy."""
-    return [each for each in rollouts if not each.is_common] or rollouts
+    """Leave out documents and tables beside a log: they may be a summary of it or a copy.
+
+    Documents of tasks are left out beside the run's own files, which may hold the same samples.
+    """
+    own = [each for each in rollouts if not each.is_task] or rollouts
+    return [each for each in own if not each.is_common] or own
+
+
+def _unread_tasks(found: list[_Rollout], kept: list[_Rollout]) -> list[Unread]:
+    """Return one entry for all documents of tasks that are left out beside the run's own files."""
+    left = [each.name for each in found if each.is_task] if not any(each.is_task for each in kept) else []
+    reason = (
+        f"{len(left):,} documents in folders of their own; the run's other files may hold the same samples"
+    )
+    return [Unread(left[0], f"{reason}; open such a folder to see its document", "")] if left else []
 
 
 #: Remote files whose heads are fetched at the same time.

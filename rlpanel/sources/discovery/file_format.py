@@ -61,6 +61,11 @@ class FileFormat:
     absent: tuple[str, ...] = ()
     container: Container | None = None
 
+    @property
+    def is_sample(self) -> bool:
+        """True for a document whose fields were inferred and which is one sample."""
+        return self.inference is not None and self.inference.is_one and not self.inference.of_objects
+
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
         if self.final:

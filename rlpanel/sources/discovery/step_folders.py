@@ -19,6 +19,7 @@ from rlpanel.sources.adapters.miles import repeated_columns
 from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
 from rlpanel.sources.discovery.file_names import is_searchable_name, names_evaluation
+from rlpanel.sources.discovery.task_folders import may_be_task
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.prime.prime_rl import PlacedTraces, PrimeRL, place_above, superseded
@@ -54,7 +55,7 @@ def run_folder(path: str, adapter: Adapter, root: str) -> str:
     """Return the folder of the run that a file belongs to; never a folder above the root."""
     pattern = getattr(adapter, "path_in_run", None)
     if pattern is None:
-        return _run_of(os.path.dirname(path), root)
+        return run_of(os.path.dirname(path), root)
     folder = path_of(path).parent
     match = pattern.search(_plain_name(path))
     for _ in range(match.group().count("/") if match else 0):
@@ -77,13 +78,14 @@ def _above_parts(folder: AnyPath, root: str) -> str:
 
 
 @lru_cache(maxsize=4096)  # a folder may hold thousands of files, and is listed every few seconds
-def _run_of(folder: str, root: str) -> str:
+def run_of(folder: str, root: str) -> str:
+    """Return the folder of the run that a folder belongs to: the first above those of steps and ranks."""
     return _above_parts(path_of(folder), root)
 
 
 def place_in_run(path: str, root: str) -> str:
     """Return a file's path below the run that it belongs to if no trainer's format says otherwise."""
-    return path[len(_run_of(os.path.dirname(path), root).rstrip("/")) + 1 :]
+    return path[len(run_of(os.path.dirname(path), root).rstrip("/")) + 1 :]
 
 
 def evaluation_in(name: str, adapter: Adapter) -> str:
@@ -131,7 +133,7 @@ def _is_part(entry: Entry, above: str) -> bool:
         return True
     if names_part(above) and _names_split(entry.name):
         return True
-    return is_searchable_name(entry.name) and holds_trial(entry.path)
+    return is_searchable_name(entry.name) and (holds_trial(entry.path) or may_be_task(entry.path))
 
 
 def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:

@@ -24,7 +24,7 @@ ALIASES = {
         messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
         conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
         history (SWE-agent), traj (tau-bench), contents (Gemini), transcript, dialogue, dialog;
-        chat, chat_history (LangChain), trace, turns, rollout, talk;
+        chat, chat_history (LangChain), trace, turns, rounds, rollout, talk;
         steps (ATIF), events, interactions, transitions (gym), choices.0.turns (MT-bench)""",
     "prompt": """
         prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
@@ -48,7 +48,8 @@ ALIASES = {
         final_message, submission (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
         final_output, traj (FireAct), reasoning_chain (AutoRace), chain_of_thought;
-        pred (Qwen2.5-Math), predicted, answer (GSM8K), solution (Reflexion), text (OpenAI),
+        pred (Qwen2.5-Math), predicted, extracted_answer, parsed_answer, predicted_answer,
+        answer (GSM8K), solution (Reflexion), text (OpenAI),
         final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
@@ -137,8 +138,13 @@ _GENERIC = frozenset(
 _NESTED, _LONGER = 0.04, 0.14
 
 
+#: Last words of a key for a share.
+_PERCENT = frozenset({"percent", "percentage", "pct"})
 #: Words before or after a known name that hardly change it: ``full_response`` and ``completion_raw``.
-_BEFORE, _AFTER = frozenset({"full", "raw", "final"}), frozenset({"raw", "full", "text", "str", "head"})
+_BEFORE, _AFTER = (
+    frozenset({"full", "raw", "final"}),
+    frozenset({"raw", "full", "text", "str", "head"} | _PERCENT),
+)
 _BESIDE = 0.04
 #: First words of a key that say that a model wrote the text: ``generated_solution``.
 _OF_MODELS = frozenset({"model", "llm", "generate", "generated", "sampled", "policy"})

@@ -17,8 +17,20 @@ _NOT_REWARDS = frozenset(
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
     | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
 )
+#: Words of a key whose truth says that something went wrong, or nothing about the answer.
+_AGAINST = frozenset(
+    {"error", "errors", "exception", "failed", "fail", "failure", "crashed", "wrong", "incorrect", "invalid"}
+    | {"missing", "empty", "timeout", "truncated", "refused", "skipped", "cached", "retry", "retried"}
+)
+#: Words of a key whose values are shares, from 0 to 1 or in percent.
+_SHARES = frozenset(
+    {"accuracy", "acc", "correctness", "precision", "recall", "f1", "em", "rate", "match"}
+    | {"percent", "percentage", "pct"}
+)
 #: Fewest words of a prompt under the key of a group.
 PROMPT_WORDS = 4
+#: Highest value of a share in percent.
+_PERCENT = 100
 #: Length of a text that is more than an answer which was taken out of it.
 LONG = 80
 #: Words of a key under which a model's text stands.
@@ -63,6 +75,19 @@ def are_short(values: list[Any]) -> bool:
     return all(isinstance(value, (str, int, float)) and len(str(value)) <= LONG // 2 for value in values)
 
 
+def is_against(key: str) -> bool:
+    """Return True for a key whose truth says that something went wrong, such as ``failed``."""
+    return not _AGAINST.isdisjoint(plain_name(key).replace(".", "_").split("_"))
+
+
+def is_in_percent(column: KeyValues) -> bool:
+    """Return True for shares of which some are above 1 and none above 100."""
+    words = plain_name(column.key).replace(".", "_").split("_")
+    numbers = [number for value in column.values for number in content.numbers_of(value)]
+    is_share = "%" in column.key or not _SHARES.isdisjoint(words)
+    return is_share and bool(numbers) and min(numbers) >= 0 and 1 < max(numbers) <= _PERCENT
+
+
 def item_count(value: Any) -> int:
     """Return the number of samples that a value belongs to."""
     return len(content.items_of(value))
@@ -79,6 +104,8 @@ def is_like_reward(column: KeyValues) -> bool:
     words = set(plain_name(column.key).replace(".", "_").split("_"))
     numbers = [number for value in column.values for number in content.numbers_of(value)]
     kinds = set(numbers)
+    if is_against(column.key):
+        return False
     is_small = all(abs(number) <= 100 for number in numbers) and len(kinds) > 1
     if all(isinstance(value, bool) for value in column.values):
         words.discard("level")

@@ -40,8 +40,19 @@ SAMPLE_LISTS = frozenset(
     | {"candidates", "choices", "predictions", "answers", "episodes", "trials", "results", "solutions"}
 )
 _TURN_LISTS = frozenset(
-    {"messages", "conversation", "conversations", "history", "steps", "turns", "trajectory", "transitions"}
-    | {"events", "tool_calls", "tools", "spans", "nodes", "content", "parts", "actions", "observations"}
+    {"messages", "conversation", "conversations", "history", "steps", "turns", "rounds", "trajectory"}
+    | {
+        "transitions",
+        "events",
+        "tool_calls",
+        "tools",
+        "spans",
+        "nodes",
+        "content",
+        "parts",
+        "actions",
+        "observations",
+    }
 )
 
 

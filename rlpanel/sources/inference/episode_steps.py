@@ -15,6 +15,10 @@ _ACTIONS = ("action", "act", "tool_call", "command")
 _TOOLS = ("tool", "tool_name", "function", "function_name", "api_name", "action", "action_type", "name")
 _GIVEN = ("arguments", "args", "tool_input", "action_input", "parameters", "params", "tool_args", "input")
 _GIVEN_BACK = ("output", "tool_output", "response", "return")
+#: Keys of a list of turns, of the policy's text in a turn, and of what it was asked.
+_TURNS = re.compile(r"(?:^|\.)(?:turns|rounds)$")
+_SAID = ("response", "response_text", "completion", "output", "answer")
+_ASKED = ("prompt", "question", "user", "feedback", "input")
 _NAME = re.compile(r"[\w./:-]{1,64}")
 #: Keys of what the policy saw: in the order of the record, before or after its action.
 _SEEN = ("observation", "obs", "state", "env_response", "tool_response", "result")
@@ -35,7 +39,25 @@ def answers_in(key: str, value: Any) -> list[dict[str, Any]] | None:
     if key.endswith("choices.0.turns") and isinstance(value, list) and value:
         texts = all(isinstance(turn, str) for turn in value)
         return [{"role": "assistant", "content": turn} for turn in value] if texts else None
-    return step_messages(value)
+    return step_messages(value) or (turn_messages(value) if _TURNS.search(key) else None)
+
+
+def turn_messages(value: Any) -> list[dict[str, Any]] | None:
+    """Return the messages of the policy's turns: objects that each have one text of it; None for others."""
+    if not isinstance(value, list) or not value or not all(isinstance(turn, dict) for turn in value):
+        return None
+    if any("role" in turn or "messages" in turn for turn in value):
+        return None
+    name = next((each for each in _SAID if all(isinstance(turn.get(each), str) for turn in value)), None)
+    asked = next((each for each in _ASKED if any(isinstance(turn.get(each), str) for turn in value)), "")
+    if name is None:
+        return None
+    return [
+        {"role": role, "content": turn[key]}
+        for turn in value
+        for role, key in (("user", asked), ("assistant", name))
+        if isinstance(turn.get(key), str)
+    ]
 
 
 def step_messages(value: Any) -> list[dict[str, Any]] | None:

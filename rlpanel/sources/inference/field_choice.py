@@ -17,8 +17,10 @@ from rlpanel.sources.inference.column_values import (
     LONG,
     are_short,
     counts_records,
+    is_against,
     is_answered,
     is_extracted,
+    is_in_percent,
     is_like_messages,
     is_like_parts,
     is_like_reward,
@@ -33,6 +35,7 @@ from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
 from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
 from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
+from rlpanel.sources.inference.request_status import NO_REQUESTS, RequestStatus
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 from rlpanel.sources.inference.unnamed_fields import UnnamedFields
 
@@ -71,9 +74,14 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
     """Gives each field its key, one field after the other; see `KnownFields` for the arguments."""
 
     def __init__(
-        self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "", around: str = ""
+        self,
+        columns: list[KeyValues],
+        mapped: MappedAdapter | None,
+        path: str = "",
+        around: str = "",
+        requests: RequestStatus = NO_REQUESTS,
     ) -> None:
-        super().__init__(columns, mapped, path, around)
+        super().__init__(columns, mapped, path, around, requests)
         self._whole = whole_texts(columns)
         self._compares: set[str] = set()
         self._given_up = ""
@@ -112,6 +120,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         self._take_group_as_prompt()
         self._group_by_prompt()
         self._doubt_shared_reward()
+        self._doubt_reward_values()
         self._doubt_equal_prompts()
 
     def likely_text(self) -> str:
@@ -135,6 +144,17 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             return
         if all(item_count(value) == 1 and not isinstance(value, list) for value in column.values):
             self.doubts.append(f"{column.key} is one number for several responses")
+
+    def _doubt_reward_values(self) -> None:
+        """Say that a verdict may be a request's, and that shares may be percent."""
+        reward = self.taken.get("reward")
+        column = self._columns.get(reward.guess.key) if reward is not None else None
+        if column is None or "reward" in self._named:
+            return
+        if column.key in self._requests.unsure:
+            self.doubts.append(f"{column.key} may say that the request succeeded, not the task")
+        if is_in_percent(column):
+            self.doubts.append(f"{column.key} has values above 1, perhaps percent; they are read as they are")
 
     def _doubt_equal_prompts(self) -> None:
         """Say that another key may as well hold the prompt."""
@@ -190,6 +210,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             and not is_sampled
             and not key_says_model(answer.guess.key)
             and not self._is_text_of_model(answer.guess.key)
+            and not self._are_submissions(answer.guess.key)
         ):
             self._given_up = answer.guess.key
             del self.taken["response"]
@@ -234,6 +255,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         }.get(meaning, is_like_messages)
         found = [column for column in unnamed if fits(column) and content.share(test, column.values) == 1.0]
         found = [column for column in found if self._is_free(meaning, column.key)]
+        found = [column for column in found if meaning != "reward" or not self._is_of_request(column.key)]
         if len(found) != 1:
             return
         reason = f"the only key with {what}"
@@ -259,7 +281,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
 
     def _is_verdict(self, column: KeyValues) -> bool:
         """Return True for truth values beside a response and a ground truth: whether they agree."""
-        are_truths = all(isinstance(value, bool) for value in column.values)
+        are_truths = all(isinstance(value, bool) for value in column.values) and not is_against(column.key)
         has_answer = not {"response", "messages"}.isdisjoint(self.taken)
         return are_truths and "." not in column.key and has_answer and self._has_ground_truth()
 

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name
 from rlpanel.sources.inference.column_values import item_count
-from rlpanel.sources.inference.inference import UNEQUAL
+from rlpanel.sources.inference.inference import NOT_REWARD, UNEQUAL
 from rlpanel.sources.inference.key_values import KeyValues
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 
@@ -53,10 +53,10 @@ class FieldConflicts(KnownFields):
             is_own = "." not in column.key or column.key.endswith(".*") or _FINAL in column.key
             return match.group < UNSURE or is_own
         if meaning == "reward":
+            if self._is_of_request(column.key):
+                return False
             if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
-                self.doubts.append(
-                    f"{column.key} is not the reward: its values look like the points of each task"
-                )
+                self.doubts.append(f"{column.key} {NOT_REWARD}: its values look like the points of each task")
                 return False
             return self._is_one_per_response(column)
         if meaning == "step":
@@ -83,6 +83,13 @@ class FieldConflicts(KnownFields):
         if "messages" not in self.taken or meaning not in ("prompt", "response"):
             return False
         return not is_sure and not (meaning == "prompt" and self._has_steps())
+
+    def _is_of_request(self, key: str) -> bool:
+        """Return True for a verdict on a request, not on the task, and say so."""
+        is_of_request = key in self._requests.sure
+        if is_of_request:
+            self.doubts.append(f"{key} {NOT_REWARD}: it says that the request succeeded")
+        return is_of_request
 
     def _is_full_score(self, column: KeyValues) -> bool:
         """Return True for a number above one that all records have before the response: a task's points."""

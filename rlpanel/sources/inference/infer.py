@@ -9,12 +9,14 @@ from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, objects_at
 from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id
+from rlpanel.sources.adapters.records_by_step import BY_STEP, are_numbers_of_lists, arrange_by_step
 from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.field_choice import FieldChoice
 from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
+from rlpanel.sources.inference.request_status import read_request_status
 from rlpanel.sources.inference.rollout_evidence import says_model, says_samples
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 from rlpanel.sources.spans.call_tree import CALLS, arrange_calls
@@ -64,10 +66,12 @@ def infer(
     records = [arrange_calls(record) or arrange_talk(record) or listed_columns(record) for record in records]
     sample = [content.values_by_path(record) for record in records[:: max(1, len(records) // most)][:most]]
     columns = read_key_values(sample)
-    found = FieldChoice(columns, mapped, path, around)
+    requests = read_request_status(records[:SAMPLE], [column.key for column in columns])
+    found = FieldChoice(columns, mapped, path, around, requests)
     if any(".*." in candidate.guess.key for candidate in found.taken.values()):
         # Attempts inside of a record are not samples if the record has its own final answer and its verdict.
-        whole = FieldChoice([column for column in columns if ".*." not in column.key], mapped, path, around)
+        single = [column for column in columns if ".*." not in column.key]
+        whole = FieldChoice(single, mapped, path, around, requests)
         found = whole if whole.has_final_answer else found
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
@@ -97,14 +101,35 @@ def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | N
 
     The keys begin with the path to the samples, in which ``*`` stands for each value.
     """
-    if (by_id := _infer_by_id(document, path)) is not None:
-        return by_id
+    found = _infer_by_id(document, path) or _infer_by_step(document, path)
+    if found is not None:
+        return found
     for prefix in _paths_to_objects(document):
         objects, around = list(objects_at(document, prefix)), " ".join(list(document)[:_MAX_NAMES])
         found = infer(objects, path, around=around[:_MAX_CHARS], most=_IN_DOCUMENT)
         if len(objects) > 1 and found.is_run:
-            return _below(found, prefix, document)
+            return _below(_doubt_numbers(found, prefix, document), prefix, document)
     return None
+
+
+def _infer_by_step(document: Mapping[str, Any], path: str) -> Inference | None:
+    """Infer the fields of samples by step; None if a document does not hold them so."""
+    arranged = arrange_by_step(document)
+    if arranged is None:
+        return None
+    found = infer(arranged[BY_STEP], path, around=" ".join(document)[:_MAX_CHARS], most=_IN_DOCUMENT)
+    return _below(found, f"{BY_STEP}.*", document) if found.is_run else None
+
+
+def _doubt_numbers(found: Inference, prefix: str, document: Mapping[str, Any]) -> Inference:
+    """Say that numbers around lists of samples may be steps, if nothing else names one."""
+    around: Any = document
+    for part in prefix.partition("*")[0].split(".")[:-1]:
+        around = around.get(part)
+    if prefix.endswith("*.*") and "step" in found.missing and are_numbers_of_lists(around):
+        doubt = f"the numbers {next(iter(around))} to {list(around)[-1]} around the samples may be steps"
+        return replace(found, doubts=(*found.doubts, doubt))
+    return found
 
 
 def _infer_by_id(document: Mapping[str, Any], path: str) -> Inference | None:
@@ -158,6 +183,8 @@ def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:
         if _are_alike(children):
             lists = [key for key in children[0] if all(_are_alike(each.get(key)) for each in children)]
             yield f"{prefix}*"
+            if len(lists) > 1 and all(_are_alike([each[key][0] for key in lists]) for each in children):
+                yield f"{prefix}*.*.*"  # the keys of the lists count something
             yield from (f"{prefix}*.{key}.*" for key in lists)
         elif all(isinstance(each, list) and _are_alike(each) for each in children):
             yield f"{prefix}*.*"

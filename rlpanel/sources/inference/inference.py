@@ -22,6 +22,7 @@ DECISIVE = ("messages", "response", "reward")
 #: Least confidence in a decisive field with which a file is opened.
 MIN_CONFIDENCE = 0.5
 UNEQUAL = "has several texts, but not one for each response"
+NOT_REWARD = "is not the reward"
 NO_STEP = "no step: all samples are step 0"
 
 
@@ -142,6 +143,8 @@ class Inference:
         if unequal := [doubt for doubt in self.doubts if doubt.endswith(UNEQUAL)]:
             return unequal[0]
         if "reward" in self.missing:
+            if refused := [doubt for doubt in self.doubts if NOT_REWARD in doubt]:
+                return f"{refused[0]}, and nothing else shows that a policy wrote the texts"
             return "no reward, and nothing shows that a policy wrote the texts"
         return "the names of the keys do not show that these are rollouts"
 

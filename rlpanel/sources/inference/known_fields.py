@@ -13,6 +13,7 @@ from rlpanel.sources.inference.episode_steps import answers_in
 from rlpanel.sources.inference.inference import Guess
 from rlpanel.sources.inference.key_values import KeyValues, fields_of_keys
 from rlpanel.sources.inference.model_names import names_model
+from rlpanel.sources.inference.request_status import NO_REQUESTS, RequestStatus
 
 #: From this group of names on, a key is a response only beside a reward.
 UNSURE = 3
@@ -57,6 +58,8 @@ class KnownFields:
         The file's path, whose name may say that it holds samples.
     around : str
         Keys around the records in their document, which may name models.
+    requests : RequestStatus
+        Keys that hold the status of a request.
 
     Attributes
     ----------
@@ -67,8 +70,14 @@ class KnownFields:
     """
 
     def __init__(
-        self, columns: list[KeyValues], mapped: MappedAdapter | None, path: str = "", around: str = ""
+        self,
+        columns: list[KeyValues],
+        mapped: MappedAdapter | None,
+        path: str = "",
+        around: str = "",
+        requests: RequestStatus = NO_REQUESTS,
     ) -> None:
+        self._requests = requests
         self._name = f"{around} {path.rpartition('/')[2]}".lower()
         self.doubts: list[str] = []
         self._columns = {column.key: column for column in columns}
@@ -121,7 +130,7 @@ class KnownFields:
         """Return True if a record holds several responses."""
         answer = self.taken.get("response") or self.taken.get("messages")
         column = self._columns.get(answer.guess.key) if answer is not None else None
-        if column is None or is_plan(column):
+        if column is None or is_plan(column) or ("response" not in self.taken and self._has_steps()):
             return False
         return any(item_count(value) > 1 for value in column.values)
 

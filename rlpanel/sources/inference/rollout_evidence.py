@@ -8,7 +8,7 @@ from collections.abc import Collection
 from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import plain_name
-from rlpanel.sources.inference.column_values import is_beside, item_count, key_says_model
+from rlpanel.sources.inference.column_values import is_beside, is_extracted, item_count, key_says_model
 from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 from rlpanel.sources.inference.model_names import names_model
@@ -23,6 +23,12 @@ _OF_REPLY = frozenset({"finish_reason", "stop_reason", "completion_tokens"})
 _TEMPLATE = re.compile(
     r"<\|im_start\|>|<\|start_header_id\|>|\[/INST\]|<start_of_turn>|<\|(?:user|assistant)\|>"
 )
+#: Keys of a data set of tasks for code.
+_OF_TASKS = frozenset(
+    {"test", "tests", "test_list", "test_cases", "entry_point", "starter_code", "difficulty"}
+)
+#: Ids of tasks for code: ``HumanEval/12``, ``Mbpp/3``.
+_BENCHMARK_ID = re.compile(r"(?:HumanEval|Mbpp|BigCodeBench|EvoEval)[\w-]*/\d+", re.IGNORECASE)
 #: Fewest responses to a prompt that only a policy's samples are.
 _SEVERAL = 4
 
@@ -48,6 +54,8 @@ class RolloutEvidence(KnownFields):
             is_named = _NAMED_TRAJECTORIES.search(self._name) is not None
             return reward is not None or self._is_choice() or is_named or is_logged
         group = answer.match.group
+        if self._are_submissions(answer.guess.key) or self._is_judged_extract(answer.guess.key):
+            return True
         if reward is not None and reward.guess.confidence >= MIN_CONFIDENCE:
             if group >= 2 and self._are_transitions(answer.guess.key):
                 return True
@@ -164,6 +172,31 @@ class RolloutEvidence(KnownFields):
         beside = {plain_name(each) for each in self._columns}
         is_named = names_model(self._name)
         return is_named and plain_name(key) == "text" and "question_id" in beside
+
+    def _are_submissions(self, key: str) -> bool:
+        """Return True for solutions by the id of a benchmark's task, without its question.
+
+        A data set of solutions has the questions as well.
+        """
+        ids = next((each for each in self._columns.values() if plain_name(each.key) == "task_id"), None)
+        if ids is None or plain_name(key) != "solution" or "*" in key:
+            return False
+        asked = any(
+            {"prompt", "ground_truth"} & fields.keys() for each, fields in self._names.items() if each != key
+        )
+        keys = set(map(plain_name, self._columns))
+        if asked or not _OF_TASKS.isdisjoint(keys):
+            return False
+        names = list(map(str, ids.values))
+        repeats = len(set(names)) < len(names)
+        is_sampled = repeats or not keys.isdisjoint({"identifier", "raw_solution"})
+        is_benchmark = all(_BENCHMARK_ID.fullmatch(each) for each in names)
+        return is_sampled or is_benchmark or says_samples(self._name)
+
+    def _is_judged_extract(self, key: str) -> bool:
+        """Return True for an answer taken out of a response, beside the reference and a verdict."""
+        is_answer = is_extracted(key) and plain_name(key).rpartition("_")[2] in ("answer", "solution")
+        return is_answer and "ground_truth" in self.taken and self._has_verdict()
 
     def _has_verdict(self) -> bool:
         """Return True if the reward's name is one of those that hardly mean anything else."""

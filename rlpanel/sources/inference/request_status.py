@@ -1,0 +1,76 @@
+"""Recognises verdicts on a request, not on the task: ``success`` beside ``status_code`` or ``error``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rlpanel.sources.adapters.key_mapping import value_at
+from rlpanel.sources.inference.aliases import fields_of, plain_name
+
+_VERDICTS = frozenset({"success", "is_success", "succeeded", "successful", "is_successful", "ok", "is_ok"})
+_CODES = frozenset({"status_code", "http_status", "http_status_code", "http_code", "response_code"})
+_ERRORS = frozenset({"error", "error_message", "error_msg", "error_type", "err", "exception"})
+#: Groups of a response's names that hardly mean anything else.
+_SURE_NAMES = 3
+
+
+class RequestStatus(NamedTuple):
+    """Keys whose truth values say that a request succeeded, and keys that may say so."""
+
+    sure: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()
+
+
+NO_REQUESTS = RequestStatus()
+
+
+def read_request_status(records: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> RequestStatus:
+    """Return the keys among ``keys`` that hold the status of a request.
+
+    It is sure if a verdict agrees with each HTTP code, or if it is false exactly where there is an error and
+    no text. A verdict that is true wherever there is no error may as well be the task's.
+    """
+    sure, unsure = set(), set()
+    for key in keys:
+        if plain_name(key.rpartition(".")[2]) not in _VERDICTS or "*" in key:
+            continue
+        parent, _, name = key.rpartition(".")
+        found = [each for each in _objects(records, parent) if isinstance(each.get(name), bool)]
+        codes = [(each[name], code) for each in found if (code := _code(each)) is not None]
+        if codes and len(codes) == len(found) and all(ok == (200 <= code < 300) for ok, code in codes):
+            sure.add(key)
+        elif found and all(_holds_errors(each) and each[name] != _has_error(each) for each in found):
+            failed = [each for each in found if not each[name]]
+            is_silent = bool(failed) and not any(map(_has_text, failed))
+            (sure if is_silent else unsure).add(key)
+    return RequestStatus(frozenset(sure), frozenset(unsure))
+
+
+def _objects(records: Sequence[Mapping[str, Any]], parent: str) -> Iterator[Mapping[str, Any]]:
+    for record in records:
+        value = value_at(record, parent) if parent else record
+        if isinstance(value, Mapping):
+            yield value
+
+
+def _code(value: Mapping[str, Any]) -> int | None:
+    codes = [each for key, each in value.items() if plain_name(key) in _CODES]
+    return codes[0] if codes and isinstance(codes[0], int) else None
+
+
+def _holds_errors(value: Mapping[str, Any]) -> bool:
+    return any(plain_name(key) in _ERRORS for key in value)
+
+
+def _has_error(value: Mapping[str, Any]) -> bool:
+    return any(bool(each) for key, each in value.items() if plain_name(key) in _ERRORS)
+
+
+def _has_text(value: Mapping[str, Any]) -> bool:
+    """Return True if a key with a response's name holds something."""
+    return any(
+        bool(each) and not isinstance(each, (bool, int, float))
+        for key, each in value.items()
+        if (match := fields_of(key).get("response")) is not None and match.group < _SURE_NAMES
+    )
