@@ -122,6 +122,8 @@ def test_the_number_of_episodes_is_beside_that_of_samples(board: Board) -> None:
     at(board, "?run=a")
     assert "8 of 16 samples, 4 episodes" in re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "a"))
     assert StepBar(board.context).note == "of 2, 4 samples, 2 episodes"
+    at(board, "?run=plain")
+    assert StepBar(board.context).note == "of 2, 2 samples"
 
 
 def test_a_single_episode_is_counted_as_one(tmp_path: Path) -> None:
@@ -132,5 +134,3 @@ def test_a_single_episode_is_counted_as_one(tmp_path: Path) -> None:
     assert StepBar(context).note == "of 1, 2 samples, 1 episode"
     text = re.sub("<.*?>", "", badge_html(context.snapshot, 0.0, "one"))
     assert "2 samples, 1 episode · step 1" in text
-    at(board, "?run=plain")
-    assert StepBar(board.context).note == "of 2, 2 samples"
