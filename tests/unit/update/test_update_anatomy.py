@@ -225,7 +225,8 @@ def test_parts_count_with_the_weights_that_the_run_logs(batch: UpdateBatch) -> N
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
 def test_the_mean_reward_of_a_group_is_that_of_its_finite_rewards(tmp_path: Path, odd: float) -> None:
     rewards = [odd, 0.0, 1.0, 1.0]
-    append(tmp_path / "rollout_data_rank_0.jsonl", *(line(index=at, reward=r) for at, r in enumerate(rewards)))
+    lines = [line(index=at, reward=reward) for at, reward in enumerate(rewards)]
+    append(tmp_path / "rollout_data_rank_0.jsonl", *lines)
     with rlpanel.open_run(tmp_path, follow=False) as run:
         [group] = run.ask("update", step=1, algorithm="grpo", dimension="group").rows
     assert (group["samples"], group["reward"]) == (4, pytest.approx(2 / 3))
