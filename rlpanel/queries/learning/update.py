@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -258,7 +259,7 @@ class _Heaviest:
             return found | {"value": uid, "reward": float(batch.reward[at]), "advantage": advantage}
         members = batch.group == row.at if row.dimension == "group" else batch.prompts == row.at
         rewards = batch.reward[members & batch.outcome]
-        rewards = rewards[rewards == rewards]
+        rewards = rewards[abs(rewards) < math.inf]  # those that the weights count
         return found | {
             "value": self._name(row, int(batch.rows[at])),
             "reward": float(rewards.mean()) if len(rewards) else None,

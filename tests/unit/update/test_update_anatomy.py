@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.update.compare_losses import compare_losses, weighted_rewards
 from rlpanel.update.loss_algorithms import ALGORITHMS, algorithm_named
 from rlpanel.update.token_gradient import PreparedLoss
 from rlpanel.update.update_anatomy import UpdateAnatomy, anatomy, token_class
 from rlpanel.update.update_batch import UpdateBatch
+from tests.factories import append, line
 from tests.unit.update.loops import by_token, group_advantages, random_case, slopes
 
 WORDS = ["<|im_end|>", "Ġthe", "Ġ", "42", "Ġ,", "Wait"]
@@ -217,3 +220,13 @@ def test_parts_count_with_the_weights_that_the_run_logs(batch: UpdateBatch) -> N
     assert shares(weighted) == {"right": pytest.approx(1.0), "style": 0.0}
     double = shares(replace(batch, parts=parts, part_weights={"right": 2.0, "style": 1.0}))
     assert double == pytest.approx(shares(replace(batch, parts=parts | {"right": 2 * parts["right"]})))
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
+def test_the_mean_reward_of_a_group_is_that_of_its_finite_rewards(tmp_path: Path, odd: float) -> None:
+    rewards = [odd, 0.0, 1.0, 1.0]
+    lines = [line(index=at, reward=reward) for at, reward in enumerate(rewards)]
+    append(tmp_path / "rollout_data_rank_0.jsonl", *lines)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        [group] = run.ask("update", step=1, algorithm="grpo", dimension="group").rows
+    assert (group["samples"], group["reward"]) == (4, pytest.approx(2 / 3))
