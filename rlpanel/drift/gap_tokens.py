@@ -6,6 +6,7 @@ left out is counted.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,11 @@ MAX_PLACES = 64
 NO_PLACES = frozenset({
     "group", "split", "status", "status_reason", "finish_reason", "episode", "trajectory", "field_remarks",
 })  # fmt: skip
+#: Names of numbers that are the id of a place and measure nothing, such as ``engine_id`` and ``batch_index``.
+_PLACE_IDS = re.compile(
+    r"(?:.*[._])?(?:engine|worker|server|replica|node|host|gpu|device|shard|actor|batch|micro_?batch|env"
+    r"|environment|dp|tp|pp|ep)(?:[._]?(?:id|index|idx|rank|number|no))?"
+)
 
 #: Columns of tokens by the fields that the trainer logs.
 _LOGGED = {"dropped": "is_masked", "weight": "correction_weights", "routing": "routing_mismatch"}
@@ -268,6 +274,11 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
     for name in snapshot.labels:
         values = snapshot.label(name, kept)
         if name not in NO_PLACES and 2 <= len(set(values)) <= MAX_PLACES:
+            labels[name] = values
+    for name in filter(_PLACE_IDS.fullmatch, snapshot.numbers):
+        numbers = snapshot.number(name)[kept]
+        values = [f"{each:.0f}" if each == each // 1 else None for each in numbers.tolist()]
+        if name not in labels and 2 <= len(set(values) - {None}) <= MAX_PLACES:
             labels[name] = values
     whole = {name: reader.column(name).astype(np.int64) for name in ("position", "turn", "in_turn", "token")}
     trainer, engine = reader.column("trainer"), reader.column("engine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,33 @@ def test_no_cause_is_named_where_two_have_the_same_part(tmp_path: Path, seed: in
     assert found.cause == ""
     assert {cause.key for cause in found.causes} == {"stale", "precision"}
     assert "do not show one cause" in found.sentence
+
+
+def one_file(folder: Path, **numbers: Any) -> Path:
+    """Write a run whose second of two engines is wrong to one file; numbers are made from the engine's."""
+    lines = []
+    for engine in (0, 1):
+        part = bigrams.write(folder / "parts", bigrams.on_rank(1)) if engine == 0 else folder / "parts"
+        for text in (part / f"rank_{engine}.jsonl").read_text().splitlines():
+            line = json.loads(text)
+            lines.append(line | {name: make(engine) for name, make in numbers.items()})
+    (folder / "run").mkdir()
+    lines.sort(key=lambda line: line["step"])
+    (folder / "run" / "rollouts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder / "run"
+
+
+@pytest.mark.parametrize("name", ["engine_id", "worker", "replica_rank", "batch_index", "env"])
+def test_an_engine_that_is_logged_as_a_number_is_named(tmp_path: Path, name: str) -> None:
+    found = verdict(tokens_of(one_file(tmp_path, **{name: lambda engine: engine + 3})))
+    assert found.cause == "place"
+    assert f"with {name} 4 the gap is" in found.sentence
+
+
+def test_a_number_that_measures_something_is_no_place(tmp_path: Path) -> None:
+    """The latency is high on one engine, but other latencies are no other places."""
+    tokens = tokens_of(one_file(tmp_path, latency=lambda engine: 2.0 + engine, batch_size=lambda engine: 8))
+    assert tokens.labels == {}
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
