@@ -148,6 +148,16 @@ def test_on_a_phone_the_sample_of_the_overview_begins_on_the_first_screen(open_b
     board.until(lambda: top_of(grid) < top_of(sample), "the page of samples begins with the grid")
 
 
+def test_on_a_phone_a_tap_in_the_grid_brings_the_sample_into_sight(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo")
+    resize(board, 390, 844)
+    board.settled()
+    head = board.page.locator(".rl-sample-head")
+    board.page.locator(".tabulator-tableholder .tabulator-row").nth(2).click()
+    expect(board.page).to_have_url(re.compile("sample="))
+    board.until(lambda: 0 <= top_of(head) < 640, "the head of the tapped sample is in sight")
+
+
 def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBoard) -> None:
     board = open_board(run="grpo")
     resize(board, 1024, 768)

@@ -64,8 +64,12 @@ export function render({ model, el }) {
   const pageButton = button("HTML", t("Save the sample as an HTML page that opens without a server"), () =>
     model.send_msg({ do: "page" }),
   )
-  model.on("msg:custom", ({ file, bytes, kind, text }) => {
-    if (file) save([bytes], file, kind)
+  model.on("msg:custom", ({ file, bytes, kind, text, reveal }) => {
+    if (reveal) {
+      // On a phone the sample stands above the grid, and may be out of sight.
+      const head = el.parentElement?.querySelector(".rl-sample-head")
+      if (head?.getBoundingClientRect().bottom < 0) head.scrollIntoView()
+    } else if (file) save([bytes], file, kind)
     else {
       copy(text).then(() => showStatus(t("copied")))
     }

@@ -55,6 +55,7 @@ class SampleActions(Component):
         )
         self._claims = ClaimWriter(context, lambda said: setattr(self, "claimed", said))
         context.param.watch(self._show, ["sample", "notes_version"])
+        context.param.watch(lambda _: self.send({"reveal": True}), "sample_asked")
         context.selection.param.watch(self._show_size, "page")
         self._show_size()
         self._show()

@@ -212,6 +212,7 @@ class SampleGrid(Viewer):
 
     def _on_click(self, uid: str, _: str) -> None:
         self.context.choose_sample(uid)
+        self.context.sample_asked = True
 
     def _on_search(self, event: Any) -> None:
         self.context.selection.search = event.new

@@ -216,6 +216,7 @@ class Context(param.Parameterized):
     revealed_column = param.String(
         default="", doc="Column whose card is scrolled into view when this is set."
     )
+    sample_asked = param.Event(doc="Whether a click in the grid asked for a sample; it may be out of sight.")
     now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")
     end_in_sight = param.String(
         default="", doc="Uid of the sample whose response's end the tab Text shows; empty: its beginning."
