@@ -6,6 +6,7 @@ columns, without reading a line, and again only those to which rows were added.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ from rlpanel.lint.step_tallies import StepTallies
 from rlpanel.sources.config.run_config import read_run_config
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.columns.splits import TRAIN
+from rlpanel.store.index.folder_settings import AGAIN
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import file_order
 from rlpanel.store.snapshot.run_view import RunView
@@ -155,6 +157,8 @@ class Linter:
         self._stale: set[int] = set()
         self._looked = -1
         self._truths: dict[int, dict[int, str]] = {}
+        self._config_values: Mapping[str, Any] = {}
+        self._config_due = -math.inf
         self._of_steps = StepTallies([rule for rule in self.rules if rule.scope == "steps"])
         self._tokenizer: tuple[Mapping[str, Any], RunTokenizer] | None = None
 
@@ -198,11 +202,17 @@ class Linter:
                         self._stale.discard(step)
         with self._lock:
             if (newest := newest_complete_step(snapshot, now)) is not None:
-                settings = read_run_config(self._index.path, self._index.root).values
-                self._of_steps.settings = {**settings, **logged}
+                self._of_steps.settings = {**self._config(now), **logged}
                 self._of_steps.update(view, newest)
             result = self._result(snapshot, tokenizer.problem)
         yield result
+
+    def _config(self, now: float) -> Mapping[str, Any]:
+        """Return the settings in the configuration files beside the run, which may take long to read."""
+        if now >= self._config_due:
+            self._config_due = now + AGAIN
+            self._config_values = read_run_config(self._index.path, self._index.root).values
+        return self._config_values
 
     def _tokenizer_of(self, snapshot: Snapshot) -> RunTokenizer:
         """Return the run's tokenizer, which is looked for and tried on samples until there are enough."""
