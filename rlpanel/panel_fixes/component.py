@@ -93,8 +93,10 @@ class Component(JSComponent):
         # With `panel serve --num-threads` a thread calls this, and Bokeh may lose the changes that it makes.
         document = pn.state.curdoc
         loop: DrawingLoop | None = document.template_variables.get(LOOP_VARIABLE) if document else None
-        if loop is None or loop.runs_here:
-            with pn.io.hold(document):
+        if loop is None:
+            self.receive(msg)
+        elif loop.runs_here:
+            with pn.io.hold(document):  # what the message changes reaches the browser in one answer
                 self.receive(msg)
         else:
             loop.call_soon(partial(self.receive, msg))
