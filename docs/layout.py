@@ -96,8 +96,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     "bisect": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "lint": (
-        *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
-        *("findings/engine", "findings/rules"),
+        *("sources/config", "sources/records", "sources/readers", "texts", "metrics/*", "store/*"),
+        *("analysis", "findings/engine", "findings/rules"),
     ),
     "outcomes": ("sources/records", "texts", "metrics/*", "store/*"),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
