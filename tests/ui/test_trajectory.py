@@ -103,7 +103,9 @@ def test_the_outline_sums_plain_turns_filters_and_follows_the_text(repair: Traje
     repair.board.press("ArrowDown")
     expect(repair.turn(40)).to_be_in_viewport()
     repair.board.press("Escape")
-    repair.list.hover()
+    box = repair.list.bounding_box()
+    assert box
+    repair.list.hover(position={"x": box["width"] - 60, "y": box["height"] / 2})  # beside the open outline
     repair.board.page.mouse.wheel(0, -100_000)
     expect(repair.here.locator(".tools")).to_have_text("given")
 
