@@ -150,14 +150,15 @@ def _by_label(
         use = known & (codes >= 0)
         if len(names) > _MAX_VALUES or not use.any():
             continue
+        sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
+        shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1)
+        if np.abs(shares[0] - shares[1]).max() < _MOVED:
+            continue
         differs = rows.group_sums(np.abs(rows.less_group_mean(np.where(use, codes, np.nan)))) > _EQUAL
         if differs.mean() > _MIXED_GROUPS:
             continue
-        sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
         totals = np.stack(
             [np.bincount(codes[use & side], values[use & side], minlength=len(names)) for side in (own, ~own)]
         )
-        shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1)
-        if np.abs(shares[0] - shares[1]).max() >= _MOVED:
-            both = np.all(sizes >= _MIN_SAMPLES, axis=0, keepdims=True)[0]
-            yield place, (shares, totals / np.maximum(sizes, 1), both)
+        both = sizes.min(axis=0) >= _MIN_SAMPLES
+        yield place, (shares, totals / np.maximum(sizes, 1), both)

@@ -41,18 +41,8 @@ SAMPLE_LISTS = frozenset(
 )
 _TURN_LISTS = frozenset(
     {"messages", "conversation", "conversations", "history", "steps", "turns", "rounds", "trajectory"}
-    | {
-        "transitions",
-        "events",
-        "tool_calls",
-        "tools",
-        "spans",
-        "nodes",
-        "content",
-        "parts",
-        "actions",
-        "observations",
-    }
+    | {"transitions", "events", "tool_calls", "tools", "spans", "nodes", "content", "parts"}
+    | {"actions", "observations"}
 )
 
 
