@@ -11,7 +11,7 @@ from rlpanel.api.run_frames import Stats, histogram_frame, quantile_frame, stats
 from rlpanel.errors import SettingError
 from rlpanel.queries.read_whole_run import refuse_unread, wait_until_read
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.step_ranges import Steps, in_run
+from rlpanel.queries.step_ranges import Steps, in_run, is_step, span_of
 from rlpanel.schema import Sample
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sql.sql_limits import SqlLimits
@@ -321,7 +321,7 @@ class Run:
 
         return contrast(self.data, _data_of(a), _data_of(b), exclude=exclude, texts=texts).frame()
 
-    def clusters(self, first: int | None = None, last: int | None = None) -> pd.DataFrame:
+    def clusters(self, first: Steps | None = None, last: int | None = None) -> pd.DataFrame:
         """Return the clusters of nearly equal responses over a range of steps, the largest first.
 
         One row per cluster, with ``size``, ``first`` and ``last`` (steps), ``prompts`` and ``texts`` (numbers
@@ -330,12 +330,23 @@ class Run:
 
         Parameters
         ----------
-        first, last : int, optional
-            Both included; by default all steps.
+        first : int, (int, int), slice, range or str, optional
+            The first step, up to ``last``; or a range of steps, as `samples` takes it. By default all steps.
+        last : int, optional
+            Included; by default the newest.
+
+        Raises
+        ------
+        SettingError
+            If ``first`` names no steps, or names a range and ``last`` is given as well.
         """
         from rlpanel.queries.explain import clusters
 
-        return clusters(self.data, first, last).frame()
+        if first is None or is_step(first):
+            return clusters(self.data, first, last).frame()
+        if last is not None:
+            raise SettingError(f"{first!r} is a range of steps: leave out last={last!r}")
+        return clusters(self.data, *span_of(first)).frame()
 
     @cached_property
     def plot(self) -> RunPlots:

@@ -55,7 +55,7 @@ def selected(run: RunData, selection: Any) -> tuple[ContrastSide, set[str]]:
     if isinstance(selection, str):
         if meant := _DASHED.fullmatch(selection.strip()):
             first, last = meant.groups()
-            raise FilterError(f"{selection!r} is a number, no filter: write {first}..{last} for these steps")
+            raise FilterError(f"{selection!r} is a difference: write {first}..{last} for these steps")
         query = Query(run.index, snapshot, QuerySpec(filter=selection))
         *_, result = query.results()
         return ContrastSide(selection, run.index, run.view, np.sort(result.rows)), set(query.columns)

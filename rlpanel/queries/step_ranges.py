@@ -6,7 +6,7 @@ Both ends are included, but for a `range`, which excludes its end as everywhere 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from rlpanel.errors import SettingError
 
@@ -79,20 +79,21 @@ def span_or_none(steps: Any) -> Span | None:
         return _text_span(steps)
     if isinstance(steps, slice):
         ends = (steps.start, steps.stop)
-        fits = steps.step in (None, 1) and all(end is None or _is_step(end) for end in ends)
+        fits = steps.step in (None, 1) and all(end is None or is_step(end) for end in ends)
         return (_number(ends[0]), _number(ends[1])) if fits else None
     if isinstance(steps, range):
         return (steps.start, steps[-1]) if len(steps) and steps.step == 1 else None
-    if isinstance(steps, tuple) and len(steps) == 2 and all(map(_is_step, steps)):
+    if isinstance(steps, tuple) and len(steps) == 2 and all(map(is_step, steps)):
         return int(steps[0]), int(steps[1])
-    return (int(steps), int(steps)) if _is_step(steps) else None
+    return (int(steps), int(steps)) if is_step(steps) else None
 
 
 def _number(end: Any) -> int | None:
     return None if end is None else int(end)
 
 
-def _is_step(value: object) -> bool:
+def is_step(value: object) -> TypeGuard[int]:
+    """Return whether a value is one step: a whole number, also of numpy."""
     return not isinstance(value, bool) and hasattr(value, "__index__")
 
 

@@ -271,6 +271,8 @@ class Table:
     def frame(self, *, typed: bool = False) -> pd.DataFrame:
         """Return the table as a data frame: its columns are those of ``spec.frame`` that were logged.
 
+        Its ``attrs["units"]`` has the unit of each column that has one.
+
         Parameters
         ----------
         typed : bool
@@ -283,7 +285,8 @@ class Table:
             for name, values in self._chosen(self.spec.frame).items()
         }
         found = pd.DataFrame(columns)
-        found.attrs = dict(self.attrs)
+        units = {c.name: c.unit for c in self.columns if c.unit and c.name in found}
+        found.attrs = {**self.attrs, "units": units}
         kinds = {"text": str, "integer": "Int64", "boolean": bool}
         types = {c.name: kinds[c.type] for c in self.columns if c.name in found and c.type in kinds}
         return found.astype(types) if typed else found

@@ -113,3 +113,13 @@ def test_clusters_are_a_table(tmp_path: Path) -> None:
     ]
     assert len(frame.uids[0]) == 60
     assert (len(run.clusters(5, 5).uids[0]), len(run.clusters(1, 3))) == (20, 0)
+
+
+def test_clusters_take_steps_as_samples_do(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    sizes = [len(run.clusters(steps).uids[0]) for steps in ((5, 6), slice(5, 6), range(5, 7), "5..6", 5)]
+    assert sizes == [40] * 5
+    with pytest.raises(SettingError, match="leave out last=6"):
+        run.clusters((5, 6), 6)
+    with pytest.raises(SettingError, match="write 12"):
+        run.clusters("five")

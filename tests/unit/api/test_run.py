@@ -225,3 +225,8 @@ def test_an_answer_is_a_table_in_a_cell_and_texts_of_the_log_are_escaped(tmp_pat
     assert "<table" in html
     assert "<img" not in html
     assert "&lt;img" in html
+
+
+def test_a_frame_has_the_units_of_its_columns(grpo: Run) -> None:
+    assert grpo.steps.attrs["units"]["kl_k3_mean"] == "nats"
+    assert "rank" not in grpo.samples(1).attrs["units"]
