@@ -1,6 +1,6 @@
 """Records rollouts inside the training process, without blocking or breaking training.
 
-Importing it needs only the standard library, so ``pip install --no-deps rlpanel`` is enough on a training
+Importing it needs only the standard library, so ``pip install --no-deps .`` is enough on a training
 node. It imports no trainer package: tensors, tokenizers and trainers are duck-typed.
 """
 
