@@ -169,10 +169,14 @@ def advantage_formula(rows: RowBatch) -> dict[str, Marks]:
 
 
 def _step_slope(rows: RowBatch, groups: _Groups, d: np.ndarray) -> np.ndarray:
-    """Return the factor between the distances from the group's mean and the advantages, one for each step."""
+    """Return the factor between the distances from the group's mean and the advantages, one for each step.
+
+    It is 1 ÷ std, so that it is not below 0.
+    """
     product = np.where(groups.known, groups.advantage * d, 0.0)
     square = np.where(groups.known, d * d, 0.0)
-    return (np.bincount(rows.position, product) / np.bincount(rows.position, square))[rows.position]
+    slope = np.bincount(rows.position, product) / np.bincount(rows.position, square)
+    return np.asarray(np.abs(slope)[rows.position])
 
 
 def _step_line(rows: RowBatch, groups: _Groups) -> np.ndarray:

@@ -317,3 +317,13 @@ def test_rule_that_fails_says_so_and_others_go_on(tmp_path: Path, monkeypatch: p
     assert "a fault of the rule" in results["faulty"].log
     assert results["faulty"].error
     assert results["logprob_negative"].state == "passed"
+
+
+def test_a_rule_of_steps_alone_names_no_field_that_is_logged(tmp_path: Path) -> None:
+    """No line is read for it, so that the fields of the samples are not known."""
+    lines = recorded("grpo_couplets", range(1, 3))
+    for at, line in enumerate(lines):
+        line["group_id"] = f"{line['prompt_id']}-{at % 2}"
+    result = by_name(linted(write(tmp_path, lines), ["one_group"]))["one_group"]
+    assert (result.state, result.remark) == ("not checkable", f"{len(lines)} of {len(lines)} samples")
+    assert result.log == result.rule.otherwise
