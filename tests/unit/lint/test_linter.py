@@ -230,6 +230,16 @@ def test_loss_aggregation_says_what_a_long_response_weighs(tmp_path: Path) -> No
         ("config.yaml", "loss_fn:\n  token_level_loss: false\n", "token_level_loss = False: a token of a"),
         ("config.yaml", "loss_fn:\n  token_level_loss: true\n", "token_level_loss = True: all tokens"),
         ("run.sh", "python train.py --calculate-per-token-loss\n", "calculate_per_token_loss = True: all"),
+        (
+            "config.yaml",
+            "calculate_token_sum_loss: true\ncalculate_per_token_loss: false\n",
+            "calculate_token_sum_loss = True: all tokens weigh the same, so",
+        ),
+        (
+            "config.yaml",
+            "calculate_per_prompt_loss: true\ncalculate_per_token_loss: false\n",
+            "calculate_per_prompt_loss = True: all tokens of a prompt's responses",
+        ),
         ("config.json", '{"loss_denominator": "token"}', "loss_denominator = token: all tokens weigh"),
         ("config.yaml", "trainer:\n  algorithm:\n    loss_reduction: sequence_mean\n", "sequence_mean: a"),
         (
