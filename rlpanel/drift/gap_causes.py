@@ -23,6 +23,8 @@ NO_GAP, USUAL = 1e-4, 0.05
 _SECOND = 0.5
 #: Fewest trained tokens of which a cause is named, and different logprobs that a side that scored them has.
 _MIN_TOKENS, _MIN_VALUES = 256, 8
+#: Most names of numbers that are not compared.
+_MAX_NAMES = 4
 
 
 def verdict(tokens: GapTokens) -> Verdict:
@@ -131,6 +133,9 @@ def _unchecked(tokens: GapTokens) -> Iterator[str]:
         yield "tokens outside of the loss: log loss_mask"
     if (tokens.ranks < 0).all() and not tokens.labels:
         yield "one rank or engine: log rank, or a label with the engine's name"
+    if names := tokens.other_numbers:
+        shown = ", ".join([*names[:_MAX_NAMES], *(["…"] if len(names) > _MAX_NAMES else [])])
+        yield f"places by {shown}: log a number that is an id as text"
     if len(np.unique(tokens.steps)) < 4:
         yield "since which step: at least 4 steps are needed"
 

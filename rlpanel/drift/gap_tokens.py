@@ -16,6 +16,7 @@ import numpy as np
 
 from rlpanel.drift.expert_load import ExpertLoad
 from rlpanel.errors import RLPanelError
+from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.logprob_shift import shifts
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
@@ -35,7 +36,8 @@ NO_PLACES = frozenset({
 #: Names of numbers that are the id of a place and measure nothing, such as ``engine_id`` and ``batch_index``.
 _PLACE_IDS = re.compile(
     r"(?:.*[._])?(?:engine|worker|server|replica|node|host|gpu|device|shard|actor|batch|micro_?batch|env"
-    r"|environment|dp|tp|pp|ep)(?:[._]?(?:id|index|idx|rank|number|no))?"
+    r"|environment|machine|instance|process|pod|slot|lane|cluster|partition|dp|tp|pp|ep)"
+    r"(?:[._]?(?:id|index|idx|rank|number|no))?"
 )
 
 #: Columns of tokens by the fields that the trainer logs.
@@ -72,6 +74,8 @@ class GapTokens:
         Reward of each sample; NaN where it is not logged.
     labels : dict of str to list
         Labels that have a few values, by name: one value or None per sample.
+    other_numbers : tuple of str
+        Numbers of the run's own that have a few whole values, and may be places, but are not compared.
     tokens : list of str
         Strings of the tokens.
     shift : ndarray of float, shape (N,)
@@ -105,6 +109,7 @@ class GapTokens:
     ranks: np.ndarray
     rewards: np.ndarray
     labels: dict[str, list[str | None]]
+    other_numbers: tuple[str, ...]
     tokens: list[str]
     shift: np.ndarray
     read: int
@@ -270,16 +275,7 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
     kept = np.array(reader.rows, np.int64)
     sample = reader.column("sample").astype(np.int64)
     steps = snapshot.metadata("step")[kept]
-    labels = {}
-    for name in snapshot.labels:
-        values = snapshot.label(name, kept)
-        if name not in NO_PLACES and 2 <= len(set(values)) <= MAX_PLACES:
-            labels[name] = values
-    for name in filter(_PLACE_IDS.fullmatch, snapshot.numbers):
-        numbers = snapshot.number(name)[kept]
-        values = [f"{each:.0f}" if each == each // 1 else None for each in numbers.tolist()]
-        if name not in labels and 2 <= len(set(values) - {None}) <= MAX_PLACES:
-            labels[name] = values
+    labels, other_numbers = _places(snapshot, kept)
     whole = {name: reader.column(name).astype(np.int64) for name in ("position", "turn", "in_turn", "token")}
     trainer, engine = reader.column("trainer"), reader.column("engine")
     rewards = snapshot.number("reward")[kept] if snapshot.has_number("reward") else np.full(len(kept), np.nan)
@@ -296,6 +292,7 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
         ranks=snapshot.metadata("rank")[kept],
         rewards=rewards,
         labels=labels,
+        other_numbers=other_numbers,
         tokens=list(reader.codes),
         shift=_shift(trainer, engine, sample, len(kept)),
         read=read,
@@ -308,6 +305,31 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
         experts=reader.experts,
         **whole,
     )
+
+
+def _places(snapshot: Snapshot, rows: np.ndarray) -> tuple[dict[str, list[str | None]], tuple[str, ...]]:
+    """Return the values of labels and ids by name, and the names of other numbers with a few whole values.
+
+    Such a number may count an outcome, as attempts do, so it is named and not compared.
+    """
+    labels, others = {}, []
+    for name in snapshot.labels:
+        values = snapshot.label(name, rows)
+        if name not in NO_PLACES and 2 <= len(set(values)) <= MAX_PLACES:
+            labels[name] = values
+    for name in snapshot.numbers:
+        # A reward or a count of the library's own is known to be none.
+        if name in labels or "/" in name or describe(name).definition.quantity:
+            continue
+        numbers = snapshot.number(name)[rows]
+        whole = np.isnan(numbers) | (numbers == numbers // 1)
+        if not 2 <= len(np.unique(numbers[np.isfinite(numbers)])) <= MAX_PLACES:
+            continue
+        if _PLACE_IDS.fullmatch(name):
+            labels[name] = [f"{each:.0f}" if each == each // 1 else None for each in numbers.tolist()]
+        elif whole.all():
+            others.append(name)
+    return labels, tuple(others)
 
 
 def _shift(trainer: np.ndarray, engine: np.ndarray, sample: np.ndarray, count: int) -> np.ndarray:

@@ -169,10 +169,14 @@ def advantage_formula(rows: RowBatch) -> dict[str, Marks]:
 
 
 def _step_slope(rows: RowBatch, groups: _Groups, d: np.ndarray) -> np.ndarray:
-    """Return the factor between the distances from the group's mean and the advantages, one for each step."""
+    """Return the factor between the distances from the group's mean and the advantages, one for each step.
+
+    It is 1 ÷ std, so that it is not below 0.
+    """
     product = np.where(groups.known, groups.advantage * d, 0.0)
     square = np.where(groups.known, d * d, 0.0)
-    return (np.bincount(rows.position, product) / np.bincount(rows.position, square))[rows.position]
+    slope = np.bincount(rows.position, product) / np.bincount(rows.position, square)
+    return np.asarray(np.abs(slope)[rows.position])
 
 
 def _step_line(rows: RowBatch, groups: _Groups) -> np.ndarray:
@@ -217,12 +221,17 @@ _AGGREGATIONS = {
 _NAMED = ("loss_agg_mode", "loss_type", "loss_reduction")
 #: Settings that are true if the loss is a mean over tokens: of slime, miles and Megatron, and of NeMo-RL.
 _OVER_TOKENS = ("calculate_per_token_loss", "token_level_loss")
+#: Settings of slime that replace it if they are true: a sum over tokens, and a mean over those of a prompt.
+_TOKEN_SUM, _PER_PROMPT = "calculate_token_sum_loss", "calculate_per_prompt_loss"
 #: Setting of open-instruct: ``token``, or the constant that the sum over tokens is divided by.
 _DENOMINATOR = "loss_denominator"
 
 
-def _aggregation(settings: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Return how the loss averages, and the exponent of `_AGGREGATIONS`; None if no setting names it."""
+def _aggregation(settings: Mapping[str, Any]) -> tuple[str, int | None] | None:
+    """Return how the loss averages, and the exponent of `_AGGREGATIONS`; None if no setting names it.
+
+    The exponent is None if the mean is over the tokens of all responses to a prompt.
+    """
     given: dict[str, Any] = {}
     for name, value in settings.items():
         if "critic" not in name:
@@ -231,6 +240,10 @@ def _aggregation(settings: Mapping[str, Any]) -> tuple[str, int] | None:
         name = str(given.get(key) or "").lower()
         if (exponent := _AGGREGATIONS.get(name.replace("_", "-"))) is not None:
             return name, exponent
+    if given.get(_TOKEN_SUM) is True:
+        return f"{_TOKEN_SUM} = True", 0
+    if given.get(_PER_PROMPT) is True:
+        return f"{_PER_PROMPT} = True", None
     for key in _OVER_TOKENS:
         if isinstance(found := given.get(key), bool):
             return f"{key} = {found}", 0 if found else -1
@@ -261,7 +274,9 @@ def loss_weights(rows: RowBatch, settings: Mapping[str, Any]) -> Marks:
     short, long = (float(each) for each in np.quantile(tokens[known], [0.1, 0.9]))
     name, exponent = found
     remark = f"{name}: all tokens weigh the same, so long responses weigh more"
-    if exponent:
+    if exponent is None:
+        remark = f"{name}: all tokens of a prompt's responses weigh the same, and each prompt weighs the same"
+    elif exponent:
         remark = (
             f"{name}: a token of a response of {long:,.0f} tokens weighs {short / long:.2g} of one of "
             f"{short:,.0f} tokens"

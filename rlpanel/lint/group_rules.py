@@ -41,11 +41,16 @@ def _prompts(rows: RowBatch) -> tuple[np.ndarray, np.ndarray]:
     return hashes, hashes != NO_TEXT
 
 
+def named_size(logged: Mapping[str, Any]) -> int | None:
+    """Return the size of a group that ``run.json`` names; None if it names none."""
+    keys = ("num_generations", "group_size", "n_samples_per_prompt", "n")
+    return next((size for key in keys if (size := count(logged, key)) is not None), None)
+
+
 def usual_size(rows: RowBatch, logged: Mapping[str, Any]) -> int | None:
     """Return the size of a group: as ``run.json`` names it, else that of most groups; None without one."""
-    for key in ("num_generations", "group_size", "n_samples_per_prompt", "n"):
-        if (named := count(logged, key)) is not None:
-            return named
+    if (named := named_size(logged)) is not None:
+        return named
     grouped = _logged(rows) & rows.has_outcome
     if not grouped.any():
         return None
@@ -66,18 +71,27 @@ def one_prompt(rows: RowBatch) -> Marks:
     )
 
 
-@lint_rule("A prompt has one group", _PART, "group", "prompt", otherwise="group and prompt", scope="steps")
+@lint_rule(
+    "A prompt has one group",
+    _PART,
+    "group",
+    "prompt",
+    otherwise="group and prompt, and num_generations in run.json: a prompt has several groups of equal size",
+    scope="steps",
+)
 def one_group(rows: RowBatch) -> Marks:
     """A prompt of a step is in several groups, and one of them has fewer samples than most groups.
 
-    Whole groups of one prompt are a prompt that was drawn twice.
+    Groups with as many samples as ``num_generations`` are a prompt that was drawn twice. Without it, whole
+    groups of one prompt may be parts of a larger one.
     """
     hashes, has_prompt = _prompts(rows)
     known = _logged(rows) & has_prompt
     values = np.full(len(rows), np.nan)
     if not known.any() or rows.view.snapshot.has_episodes:
         return Marks(values)
-    size = usual_size(rows, rows.view.snapshot.constants.logged)
+    logged = rows.view.snapshot.constants.logged
+    size = usual_size(rows, logged)
     order = np.lexsort((rows.group, hashes, rows.position))
     order = order[known[order]]
     new_prompt = np.ones(len(order), bool)
@@ -91,10 +105,11 @@ def one_group(rows: RowBatch) -> Marks:
     # Groups of one sample each never compare anything, whatever most groups are like.
     part = np.maximum(smallest, 0) < (size or 0)
     split = (groups > 1) & (part | (smallest == 1))
-    values[order] = split[prompt]
+    open_ = (groups > 1) & ~split if named_size(logged) is None else np.zeros(len(groups), bool)
+    values[order] = np.where(open_, np.nan, split)[prompt]
     failed = order[split[prompt]][:10]
     details = {int(at): "its prompt is in several groups, one of them not whole" for at in failed}
-    return Marks(values, details)
+    return Marks(values, details, unclear=int(open_[prompt].sum()))
 
 
 @lint_rule(

@@ -155,14 +155,16 @@ def judged(
     remark = f"{best}, {'as named' if named else 'which fits most samples'}" if best else tally.remark
     if error := next((each.error for each in tallies.values() if each.error), ""):
         return tally, "not checkable", f"the rule failed, which is a fault of rlpanel: {error}", ""
-    if not tally.checked:
-        return tally, "not checkable", missing_text(rule, fields), ""
+    if not tally.checked and not tally.unclear:
+        # Rules of steps alone read no lines, so that no fields were counted: any may be the one that lacks.
+        texts = (missing_text(rule, fields), *([] if fields else [rule.otherwise]))
+        return tally, "not checkable", "; ".join(texts), ""
     if not named and tally.failed and _share(tally) > rule.most:
         return tally, "not checkable", rule.otherwise, f"{tally.failed:,} of {tally.checked:,} samples"
     if tally.unclear and not tally.failed:
         counts = f"{tally.unclear:,} of {tally.checked + tally.unclear:,} samples"
         return tally, "not checkable", rule.otherwise, counts
-    partly = missing_text(rule, fields, samples) if tally.checked < samples else ""
+    partly = missing_text(rule, fields, samples) if fields and tally.checked < samples else ""
     return tally, "failed" if tally.failed else "passed", partly, remark
 
 

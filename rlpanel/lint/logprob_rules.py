@@ -16,6 +16,8 @@ _ANY = "logprobs|rollout_logprobs|old_logprobs|ref_logprobs|new_logprobs"
 _ENGINE = "rollout_logprobs (the engine's) beside logprobs (the trainer's)"
 #: A logprob above this is not the rounding of 0.
 _ABOVE = 1e-3
+#: A logprob that stands for −∞ where a format has no number for it.
+_INFINITE = -9999.0
 #: Fewest tokens of a constant, of a copied, and of a shifted array.
 _FEW, _SHIFT_TOKENS = 8, 16
 #: Least distance of two arrays in place, and factor by which a shift brings them closer.
@@ -59,7 +61,10 @@ def _above(batch: LintSamples, name: str) -> Marks:
 
 @lint_rule("Sampled tokens have a finite logprob", _PART, _ANY, otherwise="logprobs of the sampled tokens")
 def logprob_finite(batch: LintSamples) -> Marks:
-    """A sampled token in the loss has the logprob −∞: the model that scored it could not have sampled it."""
+    """A sampled token in the loss has the logprob −∞: the model that scored it could not have sampled it.
+
+    −9999 is one, too: vLLM's server writes it for −∞.
+    """
     return _worst(batch, partial(_infinite, batch))
 
 
@@ -67,7 +72,8 @@ def _infinite(batch: LintSamples, name: str) -> Marks:
     found = batch.aligned(name)
     if not found:
         return _nothing(batch)
-    bad = np.isneginf(found.values[0])
+    with np.errstate(invalid="ignore"):
+        bad = found.values[0] <= _INFINITE
     if bad.any():
         bad &= found.trained
     return found.marks_of_tokens(bad, "{count} are −∞; first token {token}")

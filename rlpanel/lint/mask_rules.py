@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -120,14 +121,15 @@ def _is_wrong(message: MessageTokens, mask: np.ndarray) -> bool:
     _PART,
     "response_tokens|response_token_ids",
     "loss_mask",
-    otherwise=_MESSAGES,
+    otherwise=f"{_MESSAGES}; and if only the end token is outside the loss, this may be a choice",
 )
 def mask_in_place(batch: LintSamples) -> Marks:
     """Moved by one token, the mask fits the messages, and as logged it does not.
 
-    In a response of the policy alone: only the first token is outside the mask.
+    In a response of the policy alone: only the first token is outside the mask. If it is only the last token,
+    and no white space, padding or second end token, the mask may be one token early or by choice.
     """
-    values, details = np.full(len(batch), np.nan), {}
+    values, details, unclear = np.full(len(batch), np.nan), {}, 0
     for at, record in enumerate(batch.records):
         loss, located = record.arrays.get("loss_mask"), batch.located[at]
         if loss is None or not len(loss):
@@ -140,12 +142,21 @@ def mask_in_place(batch: LintSamples) -> Marks:
         elif len(loss) < _MIN_LENGTH or not loss.any() or (loss[1:-1] == 0).any():
             if not (loss > 0).all():
                 continue  # zeros inside may be another's tokens
+        elif loss[0] > 0 and loss[-1] == 0 and not _is_filler(record.tokens or ()):
+            unclear += 1
+            continue
         else:
             shift = 1 if loss[0] == 0 and loss[-1] > 0 else 0
         values[at] = shift != 0
         if shift and len(details) < DETAILED:
             details[at] = f"the mask is one token too {'late' if shift > 0 else 'early'}"
-    return Marks(values, details)
+    return Marks(values, details, unclear=unclear)
+
+
+def _is_filler(tokens: Sequence[str]) -> bool:
+    """Return whether the last token is white space or padding, which is rightly outside the loss."""
+    last = tokens[-1].strip("ĠĊ▁ \t\r\n") if tokens else "?"
+    return not last or last in PADS or (last in ENDS and tokens[-2] == tokens[-1])
 
 
 @lint_rule(

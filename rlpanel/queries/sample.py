@@ -49,7 +49,9 @@ def _columns() -> tuple[TableColumn, ...]:
         LINE,
         *text_columns(),
         TableColumn("chars", "object", "Number of characters of each text."),
-        TableColumn("messages", "objects", "The conversation as chat messages, if it was logged as such."),
+        TableColumn(
+            "messages", "objects", "The conversation as chat messages: as logged, else by its chat template."
+        ),
         TableColumn("numbers", "object", "Numbers of the log and metrics, by column.", brief=_is_main),
         TableColumn("labels", "object", "Short texts of the log, by key."),
         TableColumn("extra", "object", "Values of keys that rlpanel does not know.", brief=_is_new),
@@ -107,7 +109,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
         "file": found.file,
         "line": found.line,
         "chars": {name: len(text) for name, text in texts.items() if text is not None},
-        "messages": _cut_strings(list(found.messages), limits),
+        "messages": _cut_strings(_messages(found), limits),
         "numbers": {name: value for name, value in found.columns.items() if np.isfinite(value)},
         "labels": _labels(found),
         "extra": _cut_strings(found.extra, limits),
@@ -124,6 +126,8 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
         TableColumn("position", "integer", "Position of the token in the response, from 0."),
         TableColumn("token", "text", "The token's text; empty if a later token completes its character."),
         LOGGED,
+        TableColumn("token_id", "integer", "The token's id.", full=True),
+        TableColumn("loss_mask", "integer", "1 for a token in the loss, else 0.", full=True),
     ),
     others="Further columns are numbers: token metrics such as kl_k3, value and surprisal, and lists of the "
     "line that are as long as the tokens, by their own names.",
@@ -237,6 +241,16 @@ def _decoded(found: Sample) -> list[str]:
 
     tokens = found.response_tokens or []
     return [*decode(tokens, response=found.response, loss_mask=found.loss_mask).texts]
+
+
+def _messages(found: Sample) -> list[Mapping[str, Any]]:
+    """Return the messages of a sample: as logged, else those that the markup in its texts divides."""
+    from rlpanel.analysis.text_turns import conversation_of
+
+    if found.messages:
+        return list(found.messages)
+    conversation = conversation_of(found)
+    return list(conversation.messages) if conversation.from_text else []
 
 
 def _labels(found: Sample) -> Mapping[str, str]:

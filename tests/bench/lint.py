@@ -16,6 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from rlpanel import open_run
+from rlpanel.drift.gap_causes import verdict
+from rlpanel.drift.gap_levels import gap_levels
+from rlpanel.drift.gap_tokens import MAX_SAMPLES, GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.lint.linter import Linter
 from rlpanel.panels.lint.lint_page import PER_STEP as PER_PAGE
 from rlpanel.panels.lint.lint_page import SPREAD
@@ -25,6 +28,8 @@ from tests.bench.harness import Figures, Task, run
 TOKENS, PER_STEP = 1000, 512
 #: Samples of a step of the runs that grow while the page is open.
 LIVE = (512, 64, 16)
+#: Samples when the page *Drift* is opened, and the factor of growth after which it reads again.
+EARLY, GROWN = 16, 4
 #: Processes of ``rlpanel lint`` by default.
 JOBS = 2
 
@@ -77,7 +82,7 @@ def measure(task: Task) -> Figures:
     figures["peak of a process of lint, MB"] = usage.ru_maxrss / 1024
     for per_step in LIVE:
         figures |= grown(task.data / f"live_{per_step}", task.folder / f"grows_{per_step}", per_step)
-    return figures
+    return figures | drifted(task.data / f"live_{LIVE[-1]}", task.folder / "drifts")
 
 
 def grown(source: Path, folder: Path, per_step: int) -> Figures:
@@ -116,6 +121,27 @@ def grown(source: Path, folder: Path, per_step: int) -> Figures:
         f"{name}: samples read": float(last.read),
         f"{name}: live, % of reading": 100 * linting / reading,
     }
+
+
+def drifted(source: Path, folder: Path) -> Figures:
+    """Read a run that grows as the page *Drift* does, until it reads again on demand only."""
+    lines = (source / "rollout_data_rank_0.jsonl").read_bytes().splitlines(keepends=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    file, spent, count = folder / "rollout_data_rank_0.jsonl", [], EARLY
+    while True:
+        file.write_bytes(b"".join(lines[:count]))
+        with open_run(folder, follow=False, jobs=0) as opened:
+            began = cpu_seconds()
+            *_, tokens = read_gap_tokens(opened.index, opened.snapshot, chosen_rows(opened.snapshot))
+            assert isinstance(tokens, GapTokens)
+            verdict(tokens)
+            gap_levels(tokens)
+            spent.append(cpu_seconds() - began)
+        if count >= MAX_SAMPLES:
+            break
+        count *= GROWN
+    return {"Drift, last reading, CPU s": spent[-1], "Drift, all readings of a new run, CPU s": sum(spent)}
 
 
 def cpu_seconds() -> float:

@@ -22,6 +22,7 @@ LINT: dict[str, tuple[str, ...]] = {
         "not (r − mean) by {title}: advantage {value} at reward {reward}",
         "advantages differ by {value} within the sample",
         "{name}: all tokens weigh the same, so long responses weigh more",
+        "{name}: all tokens of a prompt's responses weigh the same, and each prompt weighs the same",
         "{name}: a token of a response of {long} tokens weighs {share} of one of {short} tokens",
         "several prompts in its group",
         "its prompt is in several groups, one of them not whole",

@@ -86,7 +86,7 @@ def one_file(folder: Path, **numbers: Any) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("name", ["engine_id", "worker", "replica_rank", "batch_index", "env"])
+@pytest.mark.parametrize("name", ["engine_id", "worker", "replica_rank", "batch_index", "env", "machine"])
 def test_an_engine_that_is_logged_as_a_number_is_named(tmp_path: Path, name: str) -> None:
     found = verdict(tokens_of(one_file(tmp_path, **{name: lambda engine: engine + 3})))
     assert found.cause == "place"
@@ -97,6 +97,13 @@ def test_a_number_that_measures_something_is_no_place(tmp_path: Path) -> None:
     """The latency is high on one engine, but other latencies are no other places."""
     tokens = tokens_of(one_file(tmp_path, latency=lambda engine: 2.0 + engine, batch_size=lambda engine: 8))
     assert tokens.labels == {}
+
+
+def test_a_number_that_may_be_an_id_is_named_and_not_compared(tmp_path: Path) -> None:
+    numbers = {"colour": lambda engine: engine, "reward": lambda engine: engine, "size": lambda engine: 8}
+    tokens = tokens_of(one_file(tmp_path, **numbers))
+    assert tokens.labels == {}
+    assert "places by colour: log a number that is an id as text" in verdict(tokens).unchecked
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])

@@ -555,3 +555,22 @@ def test_base_of_each_fault_is_healthy(base: Callable[[], Lines], tmp_path: Path
     results = by_name(linted(write(tmp_path, base()), BASES[base]))
     # The engine at another temperature is the base itself.
     assert {rule for rule in BASES[base] if results[rule].state == "failed"} <= {"one_temperature"}
+
+
+def test_a_logprob_of_minus_9999_is_infinite(tmp_path: Path) -> None:
+    """vLLM's server writes it for −∞."""
+    lines = recorded("grpo_couplets", range(1, 3))
+    lines[5]["logprobs"][1] = -9999.0
+    result = by_name(linted(write(tmp_path, lines), ["logprob_finite"]))["logprob_finite"]
+    assert (result.state, [each.line for each in result.examples]) == ("failed", [6])
+
+
+def test_negated_advantages_are_not_those_of_one_std(tmp_path: Path) -> None:
+    lines = recorded("grpo_couplets", range(1, 3))
+    for group in groups_of(lines).values():
+        mean = sum(line["reward"] for line in group) / len(group)
+        for line in group:
+            line["advantage"] = mean - line["reward"]
+    run = {"algorithm": "reinforce++-baseline"}
+    result = by_name(linted(write(tmp_path, lines, run), ["advantage_formula"]))["advantage_formula"]
+    assert result.state == "failed"

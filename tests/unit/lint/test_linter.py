@@ -230,6 +230,16 @@ def test_loss_aggregation_says_what_a_long_response_weighs(tmp_path: Path) -> No
         ("config.yaml", "loss_fn:\n  token_level_loss: false\n", "token_level_loss = False: a token of a"),
         ("config.yaml", "loss_fn:\n  token_level_loss: true\n", "token_level_loss = True: all tokens"),
         ("run.sh", "python train.py --calculate-per-token-loss\n", "calculate_per_token_loss = True: all"),
+        (
+            "config.yaml",
+            "calculate_token_sum_loss: true\ncalculate_per_token_loss: false\n",
+            "calculate_token_sum_loss = True: all tokens weigh the same, so",
+        ),
+        (
+            "config.yaml",
+            "calculate_per_prompt_loss: true\ncalculate_per_token_loss: false\n",
+            "calculate_per_prompt_loss = True: all tokens of a prompt's responses",
+        ),
         ("config.json", '{"loss_denominator": "token"}', "loss_denominator = token: all tokens weigh"),
         ("config.yaml", "trainer:\n  algorithm:\n    loss_reduction: sequence_mean\n", "sequence_mean: a"),
         (
@@ -317,3 +327,13 @@ def test_rule_that_fails_says_so_and_others_go_on(tmp_path: Path, monkeypatch: p
     assert "a fault of the rule" in results["faulty"].log
     assert results["faulty"].error
     assert results["logprob_negative"].state == "passed"
+
+
+def test_a_rule_of_steps_alone_names_no_field_that_is_logged(tmp_path: Path) -> None:
+    """No line is read for it, so that the fields of the samples are not known."""
+    lines = recorded("grpo_couplets", range(1, 3))
+    for at, line in enumerate(lines):
+        line["group_id"] = f"{line['prompt_id']}-{at % 2}"
+    result = by_name(linted(write(tmp_path, lines), ["one_group"]))["one_group"]
+    assert (result.state, result.remark) == ("not checkable", f"{len(lines)} of {len(lines)} samples")
+    assert result.log == result.rule.otherwise

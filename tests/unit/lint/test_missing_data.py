@@ -300,7 +300,8 @@ def test_turns_whose_ids_do_not_go_on_never_pass_without_their_text(kept: int, t
         result = results[rule]
         assert result.state == ("passed" if kept == 4 else "not checkable"), rule
         assert kept == 4 or "prompt" in result.log
-    assert results["turn_is_prefix"].remark == ("1 of 4 samples" if kept == 3 else "")
+    unclear = f"{4 - kept} of 4 samples" if kept < 4 else ""
+    assert results["turn_is_prefix"].remark == unclear
 
 
 #: The vocabulary of the tests on ids: two words, the begin of a text, and headers of a chat template.
@@ -364,3 +365,27 @@ def test_turns_of_ids_are_read_by_the_tokenizer(tmp_path: Path, monkeypatch: pyt
     result = results["turn_is_prefix"]
     assert (result.state, [each.line for each in result.examples]) == ("failed", [2])
     assert results["turn_kept"].state == results["reasoning_kept"].state == "passed"
+
+
+@pytest.mark.parametrize(("named", "state"), [(None, "not checkable"), (8, "failed"), (4, "passed")])
+def test_halves_of_groups_pass_only_if_their_size_is_named(
+    named: int | None, state: str, tmp_path: Path
+) -> None:
+    """Each prompt has two groups of four: of eight samples, or drawn twice."""
+    lines = recorded("grpo_couplets", range(1, 4))
+    for at, line in enumerate(lines):
+        line["group_id"] += f"-{at % 2}"
+    run = {"num_generations": named} if named else None
+    result = by_name(linted(write(tmp_path, lines, run), ["one_group"]))["one_group"]
+    assert (result.state, "num_generations" in result.log) == (state, named is None)
+
+
+@pytest.mark.parametrize(("last", "state"), [(None, "not checkable"), ("\n", "passed")])
+def test_a_mask_without_the_end_token_never_passes(last: str | None, state: str, tmp_path: Path) -> None:
+    """A mask that is one token early leaves out the end token; a line break after it is left out rightly."""
+    lines = recorded("grpo_couplets", range(1, 3))
+    for line in lines:
+        line["loss_mask"] = [1] * (len(line["logprobs"]) - 1) + [0]
+        line["response_tokens"][-1] = last or line["response_tokens"][-1]
+    result = by_name(linted(write(tmp_path, lines), ["mask_in_place"]))["mask_in_place"]
+    assert (result.state, "end token" in result.log) == (state, last is None)

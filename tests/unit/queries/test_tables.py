@@ -408,3 +408,27 @@ def test_runs_are_listed_with_what_is_known(tmp_path: Path) -> None:
     assert runs(tmp_path, limit=1, offset=1).rows == table.rows[1:]
     with pytest.raises(RunNotFound):
         runs(tmp_path / "missing")
+
+
+def test_a_sample_of_texts_and_ids_has_its_turns_ids_and_mask(tmp_path: Path) -> None:
+    """The log of verl has one text for an episode, and that of prime-rl ids without texts."""
+    turns = (
+        "I look.<|im_end|>\n<|im_start|>user\n<tool_response>4</tool_response><|im_end|>\n"
+        "<|im_start|>assistant\n4.<|im_end|>"
+    )
+    line = {
+        "step": 1,
+        "prompt": "<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n",
+        "response": turns,
+        "response_token_ids": [7, 8, 9],
+        "loss_mask": [1, 0, 1],
+    }
+    (tmp_path / "rollouts.jsonl").write_text(json.dumps(line) + "\n")
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        uid = run.data.snapshot.uid(0)
+        [row] = sample(run.data, uid).rows
+        tokens = sample_tokens(run.data, uid).rows
+    assert [(each["role"], each["content"]) for each in row["messages"]] == [
+        ("user", "2 + 2?"), ("assistant", "I look."), ("tool", "4"), ("assistant", "4.")
+    ]  # fmt: skip
+    assert [(each["token_id"], each["loss_mask"]) for each in tokens] == [(7, 1), (8, 0), (9, 1)]
