@@ -412,15 +412,15 @@ def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
     if not len(context.steps):
         return results
     every = 1 if context.previous is None else _RELEASED_EVERY  # of a new step, rules read few rows
-    for count, rule in enumerate((rule for rule in RULES.values() if rule.clock == clock), 1):
-        try:
-            # Values near the largest float overflow in means; what is not finite is not a finding.
-            with np.errstate(all="ignore"):
+    # Values near the largest float overflow in means; what is not finite is not a finding.
+    with np.errstate(all="ignore"):
+        for count, rule in enumerate((rule for rule in RULES.values() if rule.clock == clock), 1):
+            try:
                 results += list(rule.check(context))
-        except Exception as error:
-            results.append(failure(rule, error))
-        if len(context.rows) > BLOCK_ROWS and not count % every:
-            context.view.release()
+            except Exception as error:
+                results.append(failure(rule, error))
+            if len(context.rows) > BLOCK_ROWS and not count % every:
+                context.view.release()
     return results
 
 

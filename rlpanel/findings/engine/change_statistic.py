@@ -18,6 +18,7 @@ from rlpanel.findings.engine.window_scan import (
     Read,
     Scan,
     Windows,
+    may_rise,
     row_median,
     step_noise,
 )
@@ -207,7 +208,10 @@ def scored(
     def read(first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         return values[:, first:stop], error[:, first:stop] ** 2
 
-    return continued(Scan(least, base), read, values.shape[1], threshold)
+    scan, steps = Scan(least, base), values.shape[1]
+    if base == "lowest" and not may_rise(values, error**2, least, threshold):
+        return Scored(read, steps, None, scan, threshold)
+    return continued(scan, read, steps, threshold)
 
 
 def continued(

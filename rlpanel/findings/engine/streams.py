@@ -94,12 +94,13 @@ class Stream:
         return found
 
 
-def all_scaled(streams: Sequence[Stream]) -> np.ndarray:
+def all_scaled(streams: Sequence[Stream], first: int = 0) -> np.ndarray:
     """Return the values in the scale of the test: logarithms of factors, angles of shares, shape (K, S).
 
+    The steps before the one at the position ``first`` are left out.
     The angle ``arcsin(sqrt(share))`` has the same variance for rare and for frequent features.
     """
-    values = np.array([stream.values for stream in streams], float)
+    values = np.array([stream.values[first:] for stream in streams], float)
     scales = np.array([stream.scale for stream in streams])
     with np.errstate(all="ignore"):
         factor, share = scales == "factor", scales == "share"
@@ -211,7 +212,7 @@ class _Level(NamedTuple):
 
 def _levels_of(stats: np.ndarray, spreads: np.ndarray) -> list[_Level]:
     """Return the level of each column: all columns at once, since each call of numpy takes time."""
-    count, mean, low, high = stats[[COUNT, MEAN_OF_STEP, MIN, MAX]]
+    count, mean, low, high = (stats[part] for part in (COUNT, MEAN_OF_STEP, MIN, MAX))
     known = np.isfinite(spreads)
     some = np.maximum(known.sum(axis=1), 1)
     usual = np.where(known, spreads, 0.0).sum(axis=1) / some

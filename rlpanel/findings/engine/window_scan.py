@@ -56,6 +56,8 @@ _SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
 #: Newest steps that are looked at again, since late lines may change them: lines that are later still cost a
 #: new scan. And steps looked at at once.
 _UNSETTLED, _AT_ONCE = 4, 400
+#: By how much sums in another order may move a score.
+_ROUNDING = 1e-6
 #: Score of a difference whose standard error is 0.
 _MAX_SCORE = np.finfo(np.float64).max
 
@@ -319,6 +321,33 @@ class Scan:
             mean = np.where(np.isfinite(usual + own), usual + share * (own - usual), np.fmax(usual, own))
             noise.append(np.concatenate([now, mean]))
         return tuple(noise)
+
+
+def may_rise(values: np.ndarray, variance: np.ndarray, least: float, threshold: float) -> bool:
+    """Return False if no window can be higher than the lowest one before it by so many standard errors.
+
+    Its error is at least that of its own steps: the noise, which takes most of the time, need not be known.
+    """
+    steps = values.shape[1]
+    if steps < MIN_STEPS:
+        return False
+    bound = threshold - _ROUNDING
+    early = _splits(Best.none(len(values)), (values[:, :SHORT], variance[:, :SHORT]), least)
+    if (early.score > bound).any():
+        return True
+    ends, widths = np.arange(steps)[None], np.array(WINDOWS)[:, None]
+    before = np.maximum(widths, _BEFORE[0][1])
+    windows = Windows(values, variance, 0)
+    later = windows.means(ends[:, SHORT:] + 0 * widths, widths)
+    earlier = windows.means(ends - widths, before)
+    own = np.where(np.isfinite(earlier), earlier, np.inf)
+    lowest = np.minimum.accumulate(own[0], axis=2)[:, :, SHORT:]
+    smallest = own[1].min(axis=2, keepdims=True)
+    with np.errstate(all="ignore"):
+        gap = later[0] - lowest
+        error = np.sqrt(np.nan_to_num(later[1]) + np.where(np.isfinite(smallest), smallest, 0.0))
+        score = gap / error - _price(ends[:, SHORT:], "lowest")
+    return bool(((gap > least) & (score > bound)).any())
 
 
 def after_together(

@@ -30,9 +30,9 @@ _NEAR, _AT_ONCE = 10, 0.65
 _GRADED, _SOME_STEPS = 0.1, 4
 #: Scores of the many labels of a run must be larger by this much.
 _MORE_FOR_LABELS = 0.2
-#: Fewest steps of a mix, and the share of them that a value of the label is in, else it is an identifier.
-_MIN_STEPS, _RECURS = 8, 0.5
-#: Fewest steps of a mix before it changes, and after.
+#: Share of the steps that a value of the label is in, else it is an identifier.
+_RECURS = 0.5
+#: Fewest steps of a mix, before it changes, and after.
 _MIN_STEPS = 2
 
 

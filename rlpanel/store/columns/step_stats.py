@@ -240,6 +240,11 @@ class Steps:
         return alive[np.argsort(self._steps[alive], kind="stable")]
 
     @cached_property
+    def _is_in_order(self) -> bool:
+        """True if all steps have samples and were written one after the other: a copy is saved."""
+        return bool(len(self._order) == len(self._steps) and (np.diff(self._order) == 1).all())
+
+    @cached_property
     def values(self) -> np.ndarray:
         """Steps that have samples, ascending, shape (S,)."""
         return self._steps[self._order]
@@ -326,8 +331,13 @@ class Steps:
         self.compute_all()
         if not self._chunks or not columns:
             return np.empty((5, len(columns), len(self.values) if self._chunks else 0))
-        at = [self.columns.index(column) for column in columns]
-        found = np.concatenate([chunk[:, at] for chunk in self._chunks], axis=-1)[..., self._order]
+        chunks: Sequence[np.ndarray] = self._chunks
+        if tuple(columns) != self.columns:
+            at = [self.columns.index(column) for column in columns]
+            chunks = [chunk[:, at] for chunk in chunks]
+        found = np.concatenate(chunks, axis=-1)
+        if not self._is_in_order:
+            found = found[..., self._order]
         if self._by_rows and self.further is not None:
             for place, column in enumerate(columns):
                 if column in self.further.columns:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlpanel.findings.engine.change_statistic import Rise, continued, scored, step_errors
-from rlpanel.findings.engine.window_scan import Base, Scan, level_spread
+from rlpanel.findings.engine.window_scan import Base, Scan, level_spread, may_rise
 
 ERROR = 0.05
 
@@ -216,3 +216,26 @@ def test_levels_that_come_and_go_are_part_of_the_noise() -> None:
 @pytest.mark.parametrize("steps", [1, 3])
 def test_too_few_steps_have_no_rise(steps: int) -> None:
     assert rise_of(np.arange(float(steps))) is None
+
+
+def is_found_by_scan(values: np.ndarray, variance: np.ndarray) -> bool:
+    def read(first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        return values[:, first:stop], variance[:, first:stop]
+
+    return bool(continued(Scan(0.08, "lowest"), read, values.shape[1], 5.2).windows)
+
+
+def test_a_rise_that_the_scan_finds_may_be_one_by_its_own_errors() -> None:
+    draw, found, refused = np.random.default_rng(0), 0, 0
+    for steps in [*range(4, 40), *range(40, 400, 9)]:
+        share = np.full((2, steps), draw.uniform(0.05, 0.6))
+        share[0, int(draw.integers(steps)) :] = draw.uniform(0.05, 0.9)
+        total = draw.integers(4, 40, steps)
+        values = draw.binomial(total, share) / total
+        usual = (values.mean(axis=1, keepdims=True) + 0.01) / 1.02
+        variance = usual * (1 - usual) / total
+        has_risen, possible = is_found_by_scan(values, variance), may_rise(values, variance, 0.08, 5.2)
+        found, refused = found + has_risen, refused + (not possible)
+        assert possible or not has_risen
+    assert found > 10
+    assert refused > 10
