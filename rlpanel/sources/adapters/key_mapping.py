@@ -26,7 +26,7 @@ from rlpanel.sources.adapters.parallel_columns import (
     values_of,
     wins_of,
 )
-from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
+from rlpanel.sources.adapters.records_by_id import PREFIX, QUESTION_PREFIX, arrange_by_id, arrange_question
 from rlpanel.sources.adapters.records_by_step import PREFIX as STEP_PREFIX
 from rlpanel.sources.adapters.records_by_step import arrange_by_step
 from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
@@ -46,10 +46,12 @@ _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\
 _MIN_COLUMNS = 2
 #: The part of a path that leads to objects.
 _STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
-#: Beginnings of keys that a document gets by being arranged: texts by id, samples by step, calls, talks.
+#: Beginnings of keys that a document gets by being arranged: texts by id, samples by step, questions, calls,
+#: talks.
 _ARRANGED = (
     (PREFIX, arrange_by_id),
     (STEP_PREFIX, arrange_by_step),
+    (QUESTION_PREFIX, arrange_question),
     (CALLS_PREFIX, arrange_calls),
     (TALK, arrange_talk),
 )

@@ -43,7 +43,8 @@ ALIASES = {
         llm_response, raw_response, response_str, completion_str, raw_output, resps.0.0
         (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
         generated_answer, gen, gens;
-        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
+        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions,
+        predict (LLaMA-Factory), model_answer, model_outputs,
         output_text (OpenAI), reply, answer_text, sample, samples, rollouts, attempts, candidates, final_text,
         final_message, submission (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,

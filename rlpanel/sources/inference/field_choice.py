@@ -211,6 +211,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             and not key_says_model(answer.guess.key)
             and not self._is_text_of_model(answer.guess.key)
             and not self._are_submissions(answer.guess.key)
+            and not self._counts_steps(answer.guess.key)
         ):
             self._given_up = answer.guess.key
             del self.taken["response"]
@@ -322,6 +323,8 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
             is_of_model = not {"model", "llm"}.isdisjoint(plain_name(column.key).split("_"))
             confidence += _OF_MODEL if is_of_model else 0.0
+        if meaning == "response" and self._counts_steps(column.key):
+            confidence = max(confidence, BY_CONTENT[meaning])
         if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():
             confidence -= _OF_MODEL  # SQL, most likely
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not

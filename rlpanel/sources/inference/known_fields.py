@@ -32,6 +32,8 @@ SURE, NONE = NameMatch(1.0, 0, 0, ""), NameMatch(0.0, len(GRADES), 0, "")
 
 #: Keys that an API writes beside the text of a model.
 _CALL_KEY = re.compile(r"finish_reason|stop_reason|completion_tokens")
+#: Keys that count what a policy did before its answer.
+_STEP_COUNT = re.compile(r"(?:total|num|n)_(?:steps|turns|calls|tool_calls|actions)|(?:step|turn)_count")
 
 
 def _are_models(values: list[Any]) -> bool:
@@ -133,6 +135,18 @@ class KnownFields:
         if column is None or is_plan(column) or ("response" not in self.taken and self._has_steps()):
             return False
         return any(item_count(value) > 1 for value in column.values)
+
+    def _counts_steps(self, key: str) -> bool:
+        """Return True for a final answer inside of an object that counts the steps to it."""
+        outer, _, name = key.rpartition(".")
+        if not outer or "final" not in plain_name(name).split("_"):
+            return False
+        return any(
+            each.rpartition(".")[0] == outer
+            and _STEP_COUNT.fullmatch(plain_name(each.rpartition(".")[2])) is not None
+            and all(type(value) is int for value in column.values)
+            for each, column in self._columns.items()
+        )
 
     def _has_ground_truth(self) -> bool:
         """Return True if a key has the name of a ground truth, whatever field takes it."""
