@@ -9,7 +9,13 @@ from typing import Any
 from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import plain_name
-from rlpanel.sources.inference.column_values import is_beside, is_extracted, item_count, key_says_model
+from rlpanel.sources.inference.column_values import (
+    are_short,
+    is_beside,
+    is_extracted,
+    item_count,
+    key_says_model,
+)
 from rlpanel.sources.inference.episode_steps import is_thought_step
 from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
@@ -17,7 +23,9 @@ from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.spans.call_tree import CALLS
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
-_NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
+_NAMED_TRAJECTORIES = re.compile(
+    r"rollouts?(?![a-z])|trajector(?:y|ies)|(?<![a-z])trajs?(?![a-z])|episodes?(?![a-z])"
+)
 _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
 _NAMED_SAMPLES = re.compile(
     rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])|(?<![a-z])gens(?![a-z])"
@@ -91,6 +99,10 @@ class RolloutEvidence(KnownFields):
             return True  # the result of a batch of requests
         if "*" in answer.guess.key and _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
             return True  # a list of rollouts
+        if prompt is not None and prompt.match.group < UNSURE and self._is_sampled_call():
+            return True
+        if self._has_extracts(answer.guess.key):
+            return True
         if self._misses_choices(answer.guess.key) or self._counts_steps(answer.guess.key):
             return True
         is_named = _NAMED_SAMPLES.search(self._name) is not None
@@ -102,6 +114,8 @@ class RolloutEvidence(KnownFields):
         if prompt is not None and group < UNSURE and (self._is_call() or self._is_rendered(prompt.guess.key)):
             return True
         if group < UNSURE and self._is_call() and self._is_reply(answer.guess.key):
+            return True
+        if prompt is not None and self._counts_tokens(answer.guess.key):
             return True
         if is_named and self._are_transitions(answer.guess.key):
             return True
@@ -168,6 +182,14 @@ class RolloutEvidence(KnownFields):
         last = [(content.read_conversation(talk) or [{}])[-1].get("content") for talk in talks]
         named = [self._columns[each] for each, fields in self._names.items() if "response" in fields]
         return any(last and column.values == last for column in named)
+
+    def _has_extracts(self, key: str) -> bool:
+        """Return True for a response beside short answers, under keys that say they were taken out of it."""
+        answer = self.taken.get("response")
+        return (answer is not None and answer.match.group == 0 and "." not in key) and any(
+            each != key and "." not in each and is_extracted(each) and are_short(column.values)
+            for each, column in self._columns.items()
+        )
 
     def _misses_choices(self, key: str) -> bool:
         """Return True for answers to questions with choices, some of which lack the right one.

@@ -197,3 +197,84 @@ def test_the_policys_of_two_conversations_is_known_by_its_key() -> None:
 def test_how_sure_a_model_is_is_not_the_reward() -> None:
     records = [{"item": at, "full_response": f"text {at}", "model_confidence": at / 4} for at in range(3)]
     assert "reward" not in infer(records).keys
+
+
+def test_a_text_sampled_with_settings_is_a_response_whatever_its_name() -> None:
+    records = [
+        {
+            "model": "chat/gpt-4-0613",
+            "temperature": 0.1,
+            "query": f"Is {at} happy?",
+            "answer": f"Yes, {at} is.",
+        }
+        | {"ref_answer": "[No]", "latency": 2.5}
+        for at in range(3)
+    ]
+    found = infer(records, "all.csv")
+    assert found.is_run
+    assert found.keys == {"prompt": "query", "response": "answer", "ground_truth": "ref_answer"}
+    for each in records:
+        del each["temperature"]
+    assert not infer(records, "all.csv").is_run
+
+
+def test_a_text_beside_the_tokens_of_its_completion_is_a_response() -> None:
+    records = [
+        {"document_text": f"I like {at} towers.", "rewrite_text": f"Towers, {at} of them, are liked."}
+        for at in range(3)
+    ]
+    assert not infer(records, "rewrites.csv").is_run
+    found = infer([each | {"rewrite_completion_tokens": 12} for each in records], "rewrites.csv")
+    assert found.is_run
+    assert (found.keys["prompt"], found.keys["response"]) == ("document_text", "rewrite_text")
+
+
+def test_a_response_beside_what_was_taken_out_of_it_is_a_policys() -> None:
+    records = [{"id": at, "response": f"Step 1 is right, step {at} is not."} for at in range(3)]
+    assert not infer(records, "out.json").is_run
+    found = infer([each | {"error_step_pred": "2"} for each in records], "out.json")
+    assert found.is_run
+    assert found.keys["response"] == "response"
+
+
+def test_code_and_the_text_around_it_are_one_reading() -> None:
+    records = [
+        {"prompt": "Add.", "completion": f"return {at}\n", "raw_completion": f"Here: `return {at}`"}
+        for at in range(3)
+    ]
+    found = infer(records, "gpt_4.jsonl")
+    assert found.is_run
+    assert found.keys["response"] == "completion"
+    assert found.doubts == ("the response is also in raw_completion, with another text around it",)
+    records[1]["raw_completion"] = "Something else."
+    assert set(infer(records, "gpt_4.jsonl").equal_keys) == {"completion", "raw_completion"}
+
+
+@pytest.mark.parametrize(("results", "is_run"), [([True, 0, False], True), ([3, 1, 2], False)])
+def test_truths_under_result_are_the_verdict_of_a_trajectory(results: list[Any], is_run: bool) -> None:
+    records = [
+        {"name": f"trial_{at}", "result": result, "traj": f"> go to shelf {at}\nYou are there."}
+        for at, result in enumerate(results)
+    ]
+    found = infer(records, "D0.jsonl")
+    assert found.is_run is is_run
+    assert ("reward" in found.keys) is is_run
+
+
+def test_a_prompt_that_a_model_generated_from_another_is_its_response() -> None:
+    records = [
+        {"original_prompt": f"Open door {at}.", "generated_prompt": f"In a play, open door {at}."}
+        | {"model": "deepseek-chat"}
+        for at in range(3)
+    ]
+    found = infer(records, "out.jsonl")
+    assert found.is_run
+    assert found.keys == {"prompt": "original_prompt", "response": "generated_prompt"}
+
+
+def test_labels_errors_and_short_texts_beside_long_ones_are_not_proposed() -> None:
+    asked = {"question": "Which of these three is true?", "options": ["A) yes", "B) no"], "answer": "A"}
+    assert infer([asked | {"programs": ["Yes(x)"]}] * 3).likely == ""
+    judged = {"topic": "Towers are tall", "trained_score": 7.5, "error": "it was much too long for this"}
+    assert infer([judged]).likely == "topic"
+    assert infer([judged | {"speeches": {"first": "Towers are tall. " * 9}}]).likely == ""
