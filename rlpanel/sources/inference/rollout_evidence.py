@@ -294,7 +294,8 @@ class RolloutEvidence(KnownFields):
 
 def _offers(choices: Any, right: Any) -> bool:
     """Return True for a list of choices, or an object of such by letter, with the right one among them."""
-    return isinstance(choices, (list, dict)) and len(choices) > 1 and right in choices
+    is_one = isinstance(right, (str, int))
+    return is_one and isinstance(choices, (list, dict)) and len(choices) > 1 and right in choices
 
 
 def _has_word(text: str, word: str) -> bool:

@@ -85,6 +85,11 @@ def test_answers_that_miss_the_right_choice_are_a_policys() -> None:
     assert not infer(_chosen(["It is the sea.", "B, not the other", "(B)"]), "out.json").is_run
 
 
+def test_several_right_answers_are_no_choice() -> None:
+    records = [each | {"answer": ["A", "B"]} for each in _chosen(["A", "no"])]
+    assert infer(records, "out.json").keys["ground_truth"] == "answer"
+
+
 def test_answers_without_choices_are_not_known_to_be_a_policys() -> None:
     records = [{key: each[key] for key in ("id", "answer", "response")} for each in _chosen(["A", "no"])]
     assert not infer(records, "out.json").is_run
