@@ -36,6 +36,7 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.value_shapes import VERDICTS
 from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
 from rlpanel.sources.spans.call_tree import arrange_calls
 
@@ -238,7 +239,7 @@ class MappedAdapter:
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
-                yield name, _response_text(value) if name == "response" else value
+                yield name, _plain_value(name, value)
         several = [key for key in mapped.values() if stands_for_columns(key)]
         left_out = {name for key in several for name in columns_of(key, document)}
         for key, value in document.items():
@@ -325,6 +326,14 @@ def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
         else:
             return default
     return value
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """Return a field's value; a reward that is a verdict such as ``correct`` as its number."""
+    if name == "response":
+        return _response_text(value)
+    plain = to_python(value) if name == "reward" else None
+    return VERDICTS.get(plain.strip().lower(), plain) if isinstance(plain, str) else value
 
 
 def _response_text(value: Any) -> Any:

@@ -283,3 +283,14 @@ def test_labels_errors_and_short_texts_beside_long_ones_are_not_proposed() -> No
     judged = {"topic": "Towers are tall", "trained_score": 7.5, "error": "it was much too long for this"}
     assert infer([judged]).likely == "topic"
     assert infer([judged | {"speeches": {"first": "Towers are tall. " * 9}}]).likely == ""
+
+
+def test_a_mapped_verdict_is_the_same_number_as_an_inferred_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = ["correct", "Wrong", "pass", "0.5"]
+    lines = [json.dumps({"q": f"Is {at}?", "a": f"{at} is.", "v": each}) for at, each in enumerate(verdicts)]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setenv("RLPANEL_MAP", "prompt=q,response=a,reward=v,step=0")
+    with open_run(tmp_path, follow=False, jobs=0) as run:
+        assert list(run.samples(text=True)["reward"]) == [1.0, 0.0, 1.0, 0.5]
