@@ -26,7 +26,7 @@ from rlpanel.sources.adapters.parallel_columns import (
     values_of,
     wins_of,
 )
-from rlpanel.sources.adapters.records_by_id import PREFIX, arrange_by_id
+from rlpanel.sources.adapters.records_by_id import PREFIX, QUESTION_PREFIX, arrange_by_id, arrange_question
 from rlpanel.sources.adapters.records_by_step import PREFIX as STEP_PREFIX
 from rlpanel.sources.adapters.records_by_step import arrange_by_step
 from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
@@ -36,6 +36,7 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.value_shapes import VERDICTS
 from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
 from rlpanel.sources.spans.call_tree import arrange_calls
 
@@ -46,10 +47,12 @@ _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\
 _MIN_COLUMNS = 2
 #: The part of a path that leads to objects.
 _STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
-#: Beginnings of keys that a document gets by being arranged: texts by id, samples by step, calls, talks.
+#: Beginnings of keys that a document gets by being arranged: texts by id, samples by step, questions, calls,
+#: talks.
 _ARRANGED = (
     (PREFIX, arrange_by_id),
     (STEP_PREFIX, arrange_by_step),
+    (QUESTION_PREFIX, arrange_question),
     (CALLS_PREFIX, arrange_calls),
     (TALK, arrange_talk),
 )
@@ -236,7 +239,7 @@ class MappedAdapter:
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
-                yield name, _response_text(value) if name == "response" else value
+                yield name, _plain_value(name, value)
         several = [key for key in mapped.values() if stands_for_columns(key)]
         left_out = {name for key in several for name in columns_of(key, document)}
         for key, value in document.items():
@@ -323,6 +326,14 @@ def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
         else:
             return default
     return value
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    """Return a field's value; a reward that is a verdict such as ``correct`` as its number."""
+    if name == "response":
+        return _response_text(value)
+    plain = to_python(value) if name == "reward" else None
+    return VERDICTS.get(plain.strip().lower(), plain) if isinstance(plain, str) else value
 
 
 def _response_text(value: Any) -> Any:

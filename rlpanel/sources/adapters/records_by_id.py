@@ -1,7 +1,8 @@
 """Samples that a document keeps by id: ``{"t1": "text"}``, or several such objects with the same ids.
 
-Programs write texts so (``{id: [generations]}``), with verdicts under the same ids beside them. The function
-`arrange_by_id` gives one record for each id, below the key ``by_id``.
+A line may hold one of them: its only key is the question. Programs write texts so (``{id: [generations]}``),
+with verdicts under the same ids beside them. The function `arrange_by_id` gives one record for each id, below
+the key ``by_id``, and `arrange_question` gives a line's question and steps.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from rlpanel.sources.records.json_parser import to_python
 #: Key of the records that are made, and the part of a mapped key that leads to them.
 BY_ID = "by_id"
 PREFIX = f"{BY_ID}.*."
+#: Key of a record's question and steps, and the part of a mapped key that leads to them.
+BY_QUESTION = "by_question"
+QUESTION_PREFIX = f"{BY_QUESTION}."
 #: Fewest ids, and fewest words of an id that is a question.
 _MIN_IDS, _PROMPT_WORDS = 2, 4
 #: Share of an object's ids that another one must have.
@@ -45,6 +49,20 @@ def arrange_by_id(document: Mapping[str, Any]) -> dict[str, Any] | None:
     if are_texts and not any("generation" in key for key in alike):
         return {**others, BY_ID: _records_of_models(alike)}
     return {**others, BY_ID: _records(alike)}
+
+
+def arrange_question(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a record whose only key is the question, with it as a text; None for any other record.
+
+    Under the key is a list of objects, such as the steps to the answer.
+    """
+    if len(document) != 1:
+        return None
+    ((question, value),) = document.items()
+    steps = to_python(value) if len(question.split()) >= _PROMPT_WORDS else None
+    if not isinstance(steps, list) or not steps or not all(isinstance(step, dict) for step in steps):
+        return None
+    return {BY_QUESTION: {"prompt": question, "steps": steps}}
 
 
 def _records(objects: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

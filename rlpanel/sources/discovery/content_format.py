@@ -75,7 +75,9 @@ def guessed_format(
     is_one = each.container == DOCUMENT
     inference = infer(records, name, is_one=is_one) if records else None
     if is_one and records:
-        inference = infer_document(records[0], name) or inference
+        of_objects = infer_document(records[0], name)
+        is_better = of_objects is not None and (of_objects.is_run or not (inference and inference.is_run))
+        inference = of_objects if is_better else inference
     inference = _at_step(inference, last) if inference is not None else None
     if inference is not None and inference.is_run and (not lacking or is_other or lacking.endswith("'step'")):
         return _inferred_format(inference, records, name, final=each.final)

@@ -26,7 +26,7 @@ MAX_KEYS, MAX_KEY_CHARS = 6, 40
 #: Most files that are examined. Lines of larger ones are not counted.
 _MAX_FILES, _MAX_COUNTED_BYTES = 20, 64 << 20
 #: First records that are read with a mapping before it is proposed.
-_TRIED = 3
+_TRIED = 20
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ ALIASES = {
         llm_response, raw_response, response_str, completion_str, raw_output, resps.0.0
         (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
         generated_answer, gen, gens;
-        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
+        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions,
+        predict (LLaMA-Factory), model_answer, model_outputs,
         output_text (OpenAI), reply, answer_text, sample, samples, rollouts, attempts, candidates, final_text,
         final_message, submission (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
@@ -63,7 +64,7 @@ ALIASES = {
         (evalplus), exact_match (lm-evaluation-harness), true_false (PromptPG), outcome, win, won;
         overall_score (UltraFeedback), r (tree-of-thought), f1 (SQuAD), em (SQuAD), pass_rate,
         graded (LiveCodeBench), valid (BFCL), utility, grade, rating,
-        human_label (AutoRace), extractive_match (lighteval)""",
+        human_label (AutoRace), extractive_match (lighteval), result""",
     "rewards": """
         rewards (rlpanel), reward_info (tau-bench), reward_components, reward_breakdown, reward_parts,
         reward_dict, sub_rewards, component_rewards;
@@ -245,6 +246,8 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
         found["response"] = NameMatch(GRADES[2] - lost, 2, 0, "")
     said = ["_".join(words[1:])] if words[0] in _OF_MODELS else []
     if any("response" in fields.get(name, {}) for each in said for name in _spellings(each)):
+        found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
+    if words[0] in ("generated", "rewritten") and {"prompt"} <= found.keys():
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
     if key.startswith("*_"):  # a column for each of several systems
         found = {meaning: _surer(match, GRADES[1]) for meaning, match in found.items()}

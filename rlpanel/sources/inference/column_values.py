@@ -16,6 +16,7 @@ _NOT_REWARDS = frozenset(
     | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
     | {"temperature", "logprob", "logprobs", "prob", "probability", "loss", "perplexity", "ppl", "entropy"}
+    | {"confidence", "certainty"}
 )
 #: Words of a key whose truth says that something went wrong, or nothing about the answer.
 _AGAINST = frozenset(
@@ -35,7 +36,8 @@ _PERCENT = 100
 LONG = 80
 #: Words of a key under which a model's text stands.
 _MODEL_WORDS = frozenset(
-    {"model", "llm", "prediction", "predictions", "pred", "predicted", "generate", "generated", "sampled"}
+    {"model", "llm", "prediction", "predictions", "pred", "predict", "predicted", "generate", "generated"}
+    | {"sampled"}
 )
 #: Words of a key under which a list of objects is what a policy did or planned.
 _PLANS = frozenset({"plan", "plans", "steps", "trajectory", "actions", "itinerary", "schedule", "workflow"})

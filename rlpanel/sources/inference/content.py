@@ -18,17 +18,13 @@ from rlpanel.sources.records.chat_shapes import logged_role
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import is_messages
+from rlpanel.sources.records.value_shapes import VERDICTS
 
 #: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
 MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 4, 200_000
 #: Most objects of a list that are entered.
 MAX_ITEMS = 1024
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", re.ASCII)
-#: Verdicts that are written as texts; C and I are those of Inspect's scorers.
-_VERDICTS = {
-    **dict.fromkeys(("correct", "pass", "passed", "success", "solved", "resolved", "yes", "c"), 1.0),
-    **dict.fromkeys(("incorrect", "fail", "failed", "failure", "unsolved", "wrong", "no", "i"), 0.0),
-}
 _TRUTH = {"true": 1.0, "false": 0.0}
 #: Rewards lie within the first bound, and steps below the second one.
 _MAX_REWARD, _MAX_STEP = 1e5, 2**53
@@ -192,7 +188,7 @@ def as_number(value: Any) -> float | None:
 def as_reward(value: Any) -> float | None:
     """Return a number as `as_number` does, or that of a verdict such as ``pass`` or ``incorrect``."""
     number = as_number(value)
-    return _VERDICTS.get(value.strip().lower()) if number is None and isinstance(value, str) else number
+    return VERDICTS.get(value.strip().lower()) if number is None and isinstance(value, str) else number
 
 
 def numbers_of(value: Any) -> list[float]:

@@ -91,6 +91,11 @@ def listed_steps(value: Any) -> list[dict[str, Any]] | None:
     return [{name: columns[name][at] for name in whole} for at in range(len(actions))]
 
 
+def is_thought_step(step: Any) -> bool:
+    """Return True for a step with a thought, the action that follows, and what was seen then."""
+    return isinstance(step, dict) and all(_first(step, names) for names in (_THOUGHTS, _ACTIONS, _SEEN))
+
+
 def _tool_of(step: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the keys of a tool's name and of its arguments; None if a step lacks one of them."""
     name, given = _first(step, _TOOLS), _first(step, _GIVEN)

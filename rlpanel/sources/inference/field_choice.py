@@ -45,6 +45,8 @@ _EQUAL = 0.03
 _UNLIKELY = 0.4
 #: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
 _VERDICT, _OF_MODEL = 0.05, 0.3
+#: How much longer texts inside of objects are than the texts beside them, if those are not the response.
+_LONGER = 4
 #: Keys under which a response may be an object, and a list of calls.
 _ACTIONS = re.compile(r"(?:^|[._])actions?$")
 _CALLS = re.compile(r"(?:^|[._])(?:result|response|output)s?$")
@@ -122,6 +124,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         self._doubt_shared_reward()
         self._doubt_reward_values()
         self._doubt_equal_prompts()
+        self._doubt_parts_of_texts()
 
     def likely_text(self) -> str:
         """Return the key with the longest texts that no field has, beside a reward; empty without one."""
@@ -131,10 +134,28 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             for column in self._columns.values()
             if "." not in column.key
             and column.key not in taken
+            and not is_against(column.key)
             and content.share(content.is_text, column.values) == 1.0
         ]
-        longest = max(texts, default=(0, ""))[1] if "reward" in self.taken else ""
-        return self._given_up if self._given_up and "prompt" in self.taken else longest
+        size, longest = max(texts, default=(0, ""))
+        inner = max(
+            (
+                sum(len(value) for value in column.values if isinstance(value, str))
+                for key, column in self._columns.items()
+                if "." in key
+            ),
+            default=0,
+        )
+        if "reward" not in self.taken or inner > _LONGER * size:
+            longest = ""  # the texts are inside of objects
+        if self._given_up and "prompt" in self.taken:
+            return "" if self._is_choice_label(self._given_up) else self._given_up
+        return longest
+
+    def _is_choice_label(self, key: str) -> bool:
+        """Return True for single letters: the right choices of a task, not what a policy wrote."""
+        values = self._columns[key].values if key in self._columns else []
+        return bool(values) and all(isinstance(value, str) and len(value.strip()) == 1 for value in values)
 
     def _doubt_shared_reward(self) -> None:
         """Say that several responses of a record have one reward: it may be that of all of them together."""
@@ -166,6 +187,16 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         if close:
             self.doubts.append(f"the prompt may as well be {close[0]}")
 
+    def _doubt_parts_of_texts(self) -> None:
+        """Say that another key has the response as well, with more or less around it."""
+        guess = self.taken["response"].guess if "response" in self.taken else None
+        if guess is None or guess.key not in self._columns or "response" in self._named:
+            return
+        for key, confidence in guess.others:
+            is_close = guess.confidence - confidence < _EQUAL and self._differ(guess.key, key)
+            if is_close and self._hold_one_another(guess.key, key):
+                self.doubts.append(f"the response is also in {key}, with another text around it")
+
     def equal_keys(self) -> tuple[str, ...]:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
         if self._may_be_turns():
@@ -182,6 +213,8 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             if meaning == "response" and is_judged and not is_extracted(guess.key):
                 close = [key for key in close if not is_extracted(key)]
             different = [key for key in close if self._differ(guess.key, key)]
+            if meaning == "response":
+                different = [key for key in different if not self._hold_one_another(guess.key, key)]
             if different:
                 return guess.key, *different
         return ()
@@ -211,6 +244,9 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             and not key_says_model(answer.guess.key)
             and not self._is_text_of_model(answer.guess.key)
             and not self._are_submissions(answer.guess.key)
+            and not self._counts_steps(answer.guess.key)
+            and not ("prompt" in self.taken and self._is_sampled_call())
+            and not self._counts_tokens(answer.guess.key)
         ):
             self._given_up = answer.guess.key
             del self.taken["response"]
@@ -311,6 +347,9 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         elif meaning == "response" and is_plan(column):
             fits, what = bool, "lists of objects"
         fit = content.share(fits, written_values(values) if meaning == "response" else values)
+        if meaning == "reward" and plain_name(column.key).rpartition(".")[2] == "result":
+            is_verdict = any(isinstance(value, bool) for value in values)  # a number is an answer
+            fit = content.share(lambda value: value in (False, True), values) if is_verdict else 0.0
         if fit < MIN_FIT or not self._suits(meaning, column, match):
             return None
         confidence = match.confidence - 0.5 * (1.0 - fit) - 0.1 * (1.0 - column.present)
@@ -322,6 +361,8 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
             is_of_model = not {"model", "llm"}.isdisjoint(plain_name(column.key).split("_"))
             confidence += _OF_MODEL if is_of_model else 0.0
+        if meaning == "response" and (self._counts_steps(column.key) or self._counts_tokens(column.key)):
+            confidence = max(confidence, BY_CONTENT[meaning])
         if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():
             confidence -= _OF_MODEL  # SQL, most likely
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not

@@ -8,16 +8,17 @@ from itertools import islice
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, objects_at
-from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id
+from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id, arrange_question
 from rlpanel.sources.adapters.records_by_step import BY_STEP, are_numbers_of_lists, arrange_by_step
 from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import fields_of
 from rlpanel.sources.inference.field_choice import FieldChoice
-from rlpanel.sources.inference.inference import Guess, Inference
+from rlpanel.sources.inference.inference import NOT_REWARD, Guess, Inference
 from rlpanel.sources.inference.key_values import read_key_values
 from rlpanel.sources.inference.request_status import read_request_status
 from rlpanel.sources.inference.rollout_evidence import says_model, says_samples
+from rlpanel.sources.inference.running_means import running_means
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 from rlpanel.sources.spans.call_tree import CALLS, arrange_calls
 
@@ -63,9 +64,13 @@ def infer(
     most : int
         Records that are looked at, in equal distances.
     """
-    records = [arrange_calls(record) or arrange_talk(record) or listed_columns(record) for record in records]
+    records = [
+        arrange_calls(record) or arrange_question(record) or arrange_talk(record) or listed_columns(record)
+        for record in records
+    ]
     sample = [content.values_by_path(record) for record in records[:: max(1, len(records) // most)][:most]]
-    columns = read_key_values(sample)
+    means = running_means(records[:SAMPLE])
+    columns = [column for column in read_key_values(sample) if column.key not in means]
     requests = read_request_status(records[:SAMPLE], [column.key for column in columns])
     found = FieldChoice(columns, mapped, path, around, requests)
     if any(".*." in candidate.guess.key for candidate in found.taken.values()):
@@ -73,6 +78,7 @@ def infer(
         single = [column for column in columns if ".*." not in column.key]
         whole = FieldChoice(single, mapped, path, around, requests)
         found = whole if whole.has_final_answer else found
+    found.doubts += [f"{key} {NOT_REWARD}: it is the mean of {each} so far" for key, each in means.items()]
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
     }
@@ -99,17 +105,21 @@ def infer(
 def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | None:
     """Infer the fields of a document whose samples are the values of objects; None if it holds none.
 
-    The keys begin with the path to the samples, in which ``*`` stands for each value.
+    The keys begin with the path to the samples, in which ``*`` stands for each value. Texts that are not
+    known to be samples are proposed, if nothing else in the document is.
     """
     found = _infer_by_id(document, path) or _infer_by_step(document, path)
     if found is not None:
         return found
+    proposed: Inference | None = None
     for prefix in _paths_to_objects(document):
         objects, around = list(objects_at(document, prefix)), " ".join(list(document)[:_MAX_NAMES])
         found = infer(objects, path, around=around[:_MAX_CHARS], most=_IN_DOCUMENT)
         if len(objects) > 1 and found.is_run:
             return _below(_doubt_numbers(found, prefix, document), prefix, document)
-    return None
+        is_like = len(objects) > 1 and {"prompt", "response"} <= found.keys.keys() and not found.equal
+        proposed = proposed or (_below(found, prefix, document) if is_like else None)
+    return proposed
 
 
 def _infer_by_step(document: Mapping[str, Any], path: str) -> Inference | None:

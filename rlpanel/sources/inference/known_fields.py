@@ -32,6 +32,15 @@ SURE, NONE = NameMatch(1.0, 0, 0, ""), NameMatch(0.0, len(GRADES), 0, "")
 
 #: Keys that an API writes beside the text of a model.
 _CALL_KEY = re.compile(r"finish_reason|stop_reason|completion_tokens")
+#: Keys that count what a policy did before its answer.
+_STEP_COUNT = re.compile(r"(?:total|num|n)_(?:steps|turns|calls|tool_calls|actions)|(?:step|turn)_count")
+#: Keys of a model's name, and of settings that only the sampling of a text has.
+_MODEL_KEYS = ("model", "model_name", "model_id")
+_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "max_new_tokens", "sampling_params"})
+
+
+def _names_model(value: Any) -> bool:
+    return isinstance(value, str) and names_model(value)
 
 
 def _are_models(values: list[Any]) -> bool:
@@ -95,6 +104,16 @@ class KnownFields:
         )
         return one != two
 
+    def _hold_one_another(self, key: str, other: str) -> bool:
+        """Return True if each text of one key is a part of the other key's: code and the text around it."""
+        pairs = list(zip(self._columns[key].values, self._columns[other].values, strict=False))
+        if not all(isinstance(each, str) and each.strip() for pair in pairs for each in pair):
+            return False
+        is_whole = len(self._columns[key].values) == len(self._columns[other].values)
+        return is_whole and (
+            all(one.strip() in two for one, two in pairs) or all(two.strip() in one for one, two in pairs)
+        )
+
     def _has_sampling_keys(self) -> bool:
         lists = {"logprobs", "response_token_ids", "response_tokens"} & self.taken.keys()
         names = map(plain_name, self._columns)
@@ -115,7 +134,15 @@ class KnownFields:
         """Return True if records are calls of a model: they name it, or say why the text ended."""
         return any(
             (_CALL_KEY.fullmatch(plain_name(key).rpartition(".")[2]) is not None and "." in key)
-            or (plain_name(key) in ("model", "model_name", "model_id") and _are_models(column.values))
+            or (plain_name(key) in _MODEL_KEYS and _are_models(column.values))
+            for key, column in self._columns.items()
+        )
+
+    def _is_sampled_call(self) -> bool:
+        """Return True if each record has a model's name and the settings with which its text was sampled."""
+        names = {plain_name(key) for key in self._columns}
+        return not names.isdisjoint(_SETTINGS) and any(
+            plain_name(key) in _MODEL_KEYS and all(map(_names_model, column.values))
             for key, column in self._columns.items()
         )
 
@@ -133,6 +160,23 @@ class KnownFields:
         if column is None or is_plan(column) or ("response" not in self.taken and self._has_steps()):
             return False
         return any(item_count(value) > 1 for value in column.values)
+
+    def _counts_steps(self, key: str) -> bool:
+        """Return True for a final answer inside of an object that counts the steps to it."""
+        outer, _, name = key.rpartition(".")
+        if not outer or "final" not in plain_name(name).split("_"):
+            return False
+        return any(
+            each.rpartition(".")[0] == outer
+            and _STEP_COUNT.fullmatch(plain_name(each.rpartition(".")[2])) is not None
+            and all(type(value) is int for value in column.values)
+            for each, column in self._columns.items()
+        )
+
+    def _counts_tokens(self, key: str) -> bool:
+        """Return True for a text beside the tokens of its completion: ``rewrite_completion_tokens``."""
+        stem = plain_name(key).rpartition("_")[0]
+        return bool(stem) and "." not in key and f"{stem}_completion_tokens" in map(plain_name, self._columns)
 
     def _has_ground_truth(self) -> bool:
         """Return True if a key has the name of a ground truth, whatever field takes it."""

@@ -6,7 +6,7 @@ import re
 
 #: Names that only a model has, and those that are as well the end of a word: ``prompt`` ends like ``mpt``.
 _MODEL = re.compile(
-    r"(?:gpt-?\d(?:\.\d)?[a-z]?(?:-?(?:mini|nano|turbo))?|gpt-?j|davinci|claude|gemini|gemma|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
+    r"(?:gpt[-_]?\d(?:\.\d)?[a-z]?(?:-?(?:mini|nano|turbo))?|gpt-?j|davinci|claude|gemini|gemma|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
     r"|chatgpt|chatglm|glm-?\d|baichuan|internlm|codegen|starcoder|wizard|redpajama|pythia|command-r"
     r"|o[134]-(?:mini|preview)|(?<![a-z])(?:palm|phi-?\d|mpt|bloom|flan|t5|opt|olmo|yi|cohere))(?![a-z])"
     r"|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"

@@ -11,6 +11,8 @@ from rlpanel.sources.inference.aliases import fields_of, plain_name
 _VERDICTS = frozenset({"success", "is_success", "succeeded", "successful", "is_successful", "ok", "is_ok"})
 _CODES = frozenset({"status_code", "http_status", "http_status_code", "http_code", "response_code"})
 _ERRORS = frozenset({"error", "error_message", "error_msg", "error_type", "err", "exception"})
+#: Words of keys under which a program that sends requests writes what they took.
+_MEASURES = frozenset({"latency", "usage", "elapsed", "duration", "cost"})
 #: Groups of a response's names that hardly mean anything else.
 _SURE_NAMES = 3
 
@@ -29,7 +31,8 @@ def read_request_status(records: Sequence[Mapping[str, Any]], keys: Sequence[str
     """Return the keys among ``keys`` that hold the status of a request.
 
     It is sure if a verdict agrees with each HTTP code, or if it is false exactly where there is an error and
-    no text. A verdict that is true wherever there is no error may as well be the task's.
+    no text. A verdict that is true wherever there is no error may as well be the task's. Without codes and
+    errors it is the request's if records with a time or a token count have a text exactly where it is true.
     """
     sure, unsure = set(), set()
     for key in keys:
@@ -44,6 +47,12 @@ def read_request_status(records: Sequence[Mapping[str, Any]], keys: Sequence[str
             failed = [each for each in found if not each[name]]
             is_silent = bool(failed) and not any(map(_has_text, failed))
             (sure if is_silent else unsure).add(key)
+        elif found and not codes and all(map(_is_measured, found)):
+            failed = [each for each in found if not each[name]]
+            if failed and all(each[name] == _has_text(each) for each in found):
+                sure.add(key)
+            elif not failed:
+                unsure.add(key)
     return RequestStatus(frozenset(sure), frozenset(unsure))
 
 
@@ -65,6 +74,13 @@ def _holds_errors(value: Mapping[str, Any]) -> bool:
 
 def _has_error(value: Mapping[str, Any]) -> bool:
     return any(bool(each) for key, each in value.items() if plain_name(key) in _ERRORS)
+
+
+def _is_measured(value: Mapping[str, Any]) -> bool:
+    """Return True if an object names a model and what its request took."""
+    names = [plain_name(key).split("_") for key in value]
+    is_named = any(words[0] == "model" for words in names)
+    return is_named and any(not _MEASURES.isdisjoint(words) for words in names)
 
 
 def _has_text(value: Mapping[str, Any]) -> bool:

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import Any
 
 from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import plain_name
-from rlpanel.sources.inference.column_values import is_beside, is_extracted, item_count, key_says_model
+from rlpanel.sources.inference.column_values import (
+    are_short,
+    is_beside,
+    is_extracted,
+    item_count,
+    key_says_model,
+)
+from rlpanel.sources.inference.episode_steps import is_thought_step
 from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.spans.call_tree import CALLS
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
-_NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
+_NAMED_TRAJECTORIES = re.compile(
+    r"rollouts?(?![a-z])|trajector(?:y|ies)|(?<![a-z])trajs?(?![a-z])|episodes?(?![a-z])"
+)
 _NAMED_PREDICTIONS = re.compile(r"(?:predictions?|preds)[_\-\d]*(?:\.|$)|(?:^| )(?:predictions?|preds?)[_\-]")
-_NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
+_NAMED_SAMPLES = re.compile(
+    rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])|(?<![a-z])gens(?![a-z])"
+)
 #: Keys of an API's reply, and the beginning of a turn in a chat template.
 _OF_REPLY = frozenset({"finish_reason", "stop_reason", "completion_tokens"})
 _TEMPLATE = re.compile(
@@ -51,6 +63,7 @@ class RolloutEvidence(KnownFields):
         is_sampled = "step" in self.taken or self._has_sampling_keys()
         if "response" not in self.taken:
             is_logged = "ground_truth" in self.taken and self._repeats_answer(answer.guess.key)
+            is_logged = is_logged or self._thinks_and_acts(answer.guess.key)
             is_named = _NAMED_TRAJECTORIES.search(self._name) is not None
             return reward is not None or self._is_choice() or is_named or is_logged
         group = answer.match.group
@@ -86,6 +99,12 @@ class RolloutEvidence(KnownFields):
             return True  # the result of a batch of requests
         if "*" in answer.guess.key and _NAMED_TRAJECTORIES.search(plain_name(answer.guess.key)):
             return True  # a list of rollouts
+        if prompt is not None and prompt.match.group < UNSURE and self._is_sampled_call():
+            return True
+        if self._has_extracts(answer.guess.key):
+            return True
+        if self._misses_choices(answer.guess.key) or self._counts_steps(answer.guess.key):
+            return True
         is_named = _NAMED_SAMPLES.search(self._name) is not None
         is_of_model = names_model(self._name)
         is_judged = "ground_truth" in self.taken and (
@@ -95,6 +114,8 @@ class RolloutEvidence(KnownFields):
         if prompt is not None and group < UNSURE and (self._is_call() or self._is_rendered(prompt.guess.key)):
             return True
         if group < UNSURE and self._is_call() and self._is_reply(answer.guess.key):
+            return True
+        if prompt is not None and self._counts_tokens(answer.guess.key):
             return True
         if is_named and self._are_transitions(answer.guess.key):
             return True
@@ -162,6 +183,51 @@ class RolloutEvidence(KnownFields):
         named = [self._columns[each] for each, fields in self._names.items() if "response" in fields]
         return any(last and column.values == last for column in named)
 
+    def _has_extracts(self, key: str) -> bool:
+        """Return True for a response beside short answers, under keys that say they were taken out of it."""
+        answer = self.taken.get("response")
+        return (answer is not None and answer.match.group == 0 and "." not in key) and any(
+            each != key and "." not in each and is_extracted(each) and are_short(column.values)
+            for each, column in self._columns.items()
+        )
+
+    def _misses_choices(self, key: str) -> bool:
+        """Return True for answers to questions with choices, some of which lack the right one.
+
+        The texts of a data set have it.
+        """
+        answer, truth = self.taken.get("response"), self.taken.get("ground_truth")
+        if answer is None or truth is None or answer.match.group > 0 or key not in self._columns:
+            return False
+        truths = self._columns.get(truth.guess.key)
+        texts = self._columns[key].values
+        if truths is None or len(truths.values) != len(texts):
+            return False
+        offered = [
+            column.values
+            for column in self._columns.values()
+            if len(column.values) == len(texts)
+            and all(
+                _offers(choices, right) for choices, right in zip(column.values, truths.values, strict=True)
+            )
+        ]
+        meant = [
+            {str(right), *(str(each[right]) for each in around if isinstance(each, dict))}
+            for right, *around in zip(truths.values, *offered, strict=True)
+        ]
+        missed = [
+            isinstance(text, str) and not any(_has_word(text, each) for each in known)
+            for text, known in zip(texts, meant, strict=True)
+        ]
+        return bool(offered) and any(missed)
+
+    def _thinks_and_acts(self, key: str) -> bool:
+        """Return True for episodes in whose steps a policy thinks, acts, and sees what follows."""
+        values = self._columns[key].values if key in self._columns else []
+        return bool(values) and all(
+            isinstance(value, list) and bool(value) and all(map(is_thought_step, value)) for value in values
+        )
+
     def _are_spans(self) -> bool:
         """Return True for the spans of a trace: a sample is made of several."""
         names = {plain_name(key) for key in self._columns if "." not in key}
@@ -224,6 +290,16 @@ class RolloutEvidence(KnownFields):
         answer, reward = self.taken.get("response"), self.taken.get("reward")
         is_final = answer is not None and "final" in plain_name(answer.guess.key).split("_")
         return is_final and reward is not None and reward.match.group < UNSURE
+
+
+def _offers(choices: Any, right: Any) -> bool:
+    """Return True for a list of choices, or an object of such by letter, with the right one among them."""
+    is_one = isinstance(right, (str, int))
+    return is_one and isinstance(choices, (list, dict)) and len(choices) > 1 and right in choices
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def says_samples(name: str) -> bool:

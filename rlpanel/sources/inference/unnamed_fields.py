@@ -140,7 +140,11 @@ class UnnamedFields(FieldConflicts):
             return
         found = [each for each in columns if is_like_messages(each) and self._is_free("messages", each.key)]
         found = [each for each in found if content.share(content.holds_answer, each.values) == 1.0]
-        named = [each for each in found if not _POLICY_WORDS.isdisjoint(plain_name(each.key).split("_"))]
+        named = [
+            each
+            for each in found
+            if not _POLICY_WORDS.isdisjoint(plain_name(each.key).replace(".", "_").split("_"))
+        ]
         best, confidence = (named, BY_CONTENT["messages"]) if len(named) == 1 else (found, _BY_PROMPT)
         if len(found) > 1:
             reason = f"one of {len(found)} keys with conversations"
@@ -204,6 +208,8 @@ class UnnamedFields(FieldConflicts):
         if (meaning == "response" and key in self._whole) or (meaning == "reward" and key in self._compares):
             return False
         taken = [candidate.guess.key for candidate in self.taken.values()]
+        if meaning == "ground_truth" and any(each.startswith(f"{key}.") for each in taken):
+            return False  # the object around the response
         if f"{CALLS}.response" in taken and key.startswith(OF_CALLS):
             return False
         return not any(key == other or key.startswith(f"{other}.") for other in taken)

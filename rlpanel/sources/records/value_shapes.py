@@ -18,6 +18,11 @@ from rlpanel.sources.records.json_parser import to_float_array, to_python
 
 #: Keys of a score in an object, the preferred one first.
 _TOTALS = ("score", "total", "value", "reward")
+#: Verdicts that are written as texts; C and I are those of Inspect's scorers.
+VERDICTS = {
+    **dict.fromkeys(("correct", "pass", "passed", "success", "solved", "resolved", "yes", "c"), 1.0),
+    **dict.fromkeys(("incorrect", "fail", "failed", "failure", "unsolved", "wrong", "no", "i"), 0.0),
+}
 #: Longer lists are not the parts of a reward.
 _MAX_PARTS = 64
 

@@ -85,3 +85,24 @@ def test_shares_above_one_are_read_as_they_are_with_a_remark(key: str) -> None:
 )
 def test_other_values_get_no_remark(key: str, values: list[float]) -> None:
     assert infer(_records(**{key: values})).doubts == ()
+
+
+@pytest.mark.parametrize("measure", ["latency_ms", "usage", "elapsed_s"])
+def test_a_verdict_beside_what_a_request_took_is_read_with_a_remark(measure: str) -> None:
+    found = infer(_records(success=[True, True, True], model=["qwen-7b"] * 3, **{measure: [1.5, 2.0, 0.5]}))
+    assert found.keys["reward"] == "success"
+    assert found.doubts == ("success may say that the request succeeded, not the task",)
+
+
+def test_a_verdict_that_is_true_exactly_where_a_request_gave_a_text_is_not_the_reward() -> None:
+    records = _records(success=[True, False, True], model=["qwen-7b"] * 3, latency_ms=[15, 30, 12])
+    records[1]["response"] = ""
+    found = infer(records)
+    assert "reward" not in found.keys
+    assert found.doubts == (REFUSED,)
+
+
+def test_a_verdict_that_differs_beside_texts_is_the_reward() -> None:
+    found = infer(_records(success=[True, False, True], model=["qwen-7b"] * 3, latency_ms=[15, 30, 12]))
+    assert found.keys["reward"] == "success"
+    assert found.doubts == ()
