@@ -75,6 +75,7 @@ class Layout:
         self._detail: SampleDetail | None = None
         self._curves: Curves | None = None
         self._form: MappingForm | None = None
+        self._runs: RunsTable | None = None
         #: Parts of the page, and a test whether the open page of the run shows each.
         self._parts: list[tuple[Any, Callable[[str], bool]]] = []
         self._controls = PageControls(context, owns_window=owns_window)
@@ -87,7 +88,6 @@ class Layout:
         sheets = [read_assets("app/page/regions.css")]
         self._body = pn.Row(
             self._main,
-            RunsTable(context),
             sizing_mode="stretch_both",
             margin=0,
             css_classes=["rl-body"],
@@ -108,7 +108,9 @@ class Layout:
         self._pages.param.watch(self._show_page, "shown")
         self._restyle()
         context.selection.param.watch(self._hide_empty, "page")
+        context.selection.param.watch(self._offer_runs, "page")
         self._hide_empty()
+        self._offer_runs()
         self._offer_form()
         self.window: BrowserWindow | None = None
         if owns_window:
@@ -195,6 +197,12 @@ class Layout:
             self._form.param.watch(self._hide_empty, "visible")
             self._main.insert(1, self._form)
             self._hide_empty()
+
+    def _offer_runs(self, *_: Any) -> None:
+        """Add the table of all runs when its page is first opened: most pages show one run only."""
+        if self._runs is None and self.board.context.selection.page == RUNS_PAGE:
+            self._runs = RunsTable(self.board.context)
+            self._body.append(self._runs)
 
     def _order_columns(self, *_: Any) -> None:
         """Put a page, or the sample of a finding, above the grid where the columns are below each other."""
