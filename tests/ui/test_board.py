@@ -112,8 +112,11 @@ def test_every_panel_shows_the_numbers_of_the_file(
     expect(board.badge).to_contain_text(f"{run}")
     expect(board.badge).to_contain_text("1 rank · 3,840 samples · step 60")
     last_step = frame[frame.step == 60]
-    numbers = board.page.locator(".rl-numbers dl div").all_inner_texts()
-    shown = {text.split("\n")[0].strip(): text.split("\n")[1] for text in numbers}
+    numbers = board.page.locator(".rl-numbers .number").all()
+    labels = [each.locator(".label").inner_text() for each in numbers]
+    shown = {
+        label: each.inner_text()[len(label) :].strip() for label, each in zip(labels, numbers, strict=True)
+    }
     for label, column in {"log-ratio": "log_ratio", "KL k3 sum": "kl_k3_sum"}.items():
         assert shown[label] == f"{number(last_step[column].mean())} nats"
     assert "reward" not in shown, "the head of its curve has it"

@@ -131,7 +131,7 @@ def test_every_head_says_what_it_is_how_to_read_it_and_where_it_is_from(board: B
     page = board.page
     for place in (
         board.curve("KL k3").locator(".head"),
-        page.locator(".rl-numbers div[title]").filter(has_text="KL k3"),
+        page.locator(".rl-numbers .number[title]").filter(has_text="KL k3"),
     ):
         expect(place).to_have_attribute("title", FULL)
     board.tab("Tokens")

@@ -199,13 +199,12 @@ def test_a_large_screen_has_taller_curves_and_larger_text(board: BoardPage) -> N
     expect(board.page.locator(".rl-tokens-text")).to_be_visible()
 
     def sizes() -> list[float]:
-        curve = board.page.locator(".rl-curve").first.bounding_box()
-        prompt = board.rows.first.locator('[tabulator-field="c_prompt"]').bounding_box()
+        curve, grid = board.page.locator(".rl-curve").first.bounding_box(), board.grid.bounding_box()
         text = board.page.locator(".rl-tokens-text")
         assert curve
-        assert prompt
+        assert grid
         size = text.evaluate("(node) => parseFloat(getComputedStyle(node).fontSize)")
-        return [curve["height"], prompt["width"], size]
+        return [curve["height"], grid["width"], size]
 
     before = sizes()
     resize(board, 1920, 1200)

@@ -196,6 +196,10 @@ export function render({ model, el }) {
   const note = element("span", "note")
   box.append(label, said, runs, note, events, whole, around)
 
+  const drawPlots = () => {
+    for (const part of [label, said, around]) part.hidden = !model.plots
+    box.hidden = !model.plots && !model.runs.length && !model.note && !model.events.length
+  }
   const drawBand = () => {
     box.removeAttribute("aria-busy")
     select.value = model.band
@@ -232,9 +236,10 @@ export function render({ model, el }) {
   model.on("step", drawStep)
   model.on("zoom", drawZoom)
   model.on(["runs", "note"], drawRuns)
+  model.on(["plots", "runs", "note", "events"], drawPlots)
   model.on("asked", () => zoom(el, model))
   model.on("msg:custom", (message) => show(el, message))
-  for (const draw of [drawBand, drawZoom, drawRuns, drawEvents]) draw()
+  for (const draw of [drawPlots, drawBand, drawZoom, drawRuns, drawEvents]) draw()
   if (model.ends.length) zoom(el, model)
   const wait = (frames = FRAMES) => {
     if (!followMouse(el) && frames) requestAnimationFrame(() => wait(frames - 1))

@@ -39,6 +39,7 @@ class CurveBar(Component):
     bands = param.List(default=[], doc="Pairs of a band and its label.")
     said = param.String(default="", doc="The bands that the cards show.")
     drawn = param.Integer(default=0, doc="Number of choices of a band that are drawn.")
+    plots = param.Boolean(default=True, doc="Whether cards have plots, which a band and a zoom change.")
     zoom = param.String(default="", doc="The steps of the zoom; empty if all are shown.")
     ends = param.List(default=[], doc="First and last position of the zoom on the axis; empty: all.")
     asked = param.Integer(default=0, doc="Rises when the figures shall show these positions.")

@@ -325,10 +325,12 @@ class CurveCard:
         )
         if axis is not None:
             self.plot.fit(axis, drawn)
-        # A run of one step has no curve: the value in the head says all of it.
+        # A run of one step has no curve: the value in the head says all of it. While a run is read, more
+        # steps may come, and a plot that appears later would push the page down.
         points = [*self._sent.values(), *(points for _, points in self.overlay.visible_lines)]
         many = any(each is not None and len(each["x"]) > 1 for each in points)
-        self._pane.visible = many or len(self._axis.positions) > 1
+        is_read = self._view.snapshot.progress.caught_up
+        self._pane.visible = many or len(self._axis.positions) != 1 or not is_read
 
     def move_cursor(self) -> None:
         """Move the step cursor: a vertical line, a dot on the curve, and the value in the head."""

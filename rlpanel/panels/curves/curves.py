@@ -28,6 +28,8 @@ from rlpanel.store.snapshot.run_view import RunView
 
 #: Number of steps on either side of the selected one that the button shows.
 _AROUND = 10
+#: Class of a row whose cards have no plots: it keeps no room for them.
+_PLAIN = "rl-plain"
 #: Band → its label; a card without a band has none.
 BAND_LABELS = {band: label for label, band in BANDS.items() if band not in ("auto", "none")}
 
@@ -211,6 +213,9 @@ class Curves(Viewer):
         for card in cards:
             if card.band in BAND_LABELS:
                 by_band.setdefault(tr(BAND_LABELS[card.band]), []).append(card.curve.title)
+        plots = any(card.pane.visible for card in cards)
+        self.bar.plots = plots
+        self.row.css_classes = ["rl-curves"] if plots else ["rl-curves", _PLAIN]
         self.bar.show_events(self._window.events.of(self.context))
         several = len(by_band) > 1
         self.bar.said = " · ".join(

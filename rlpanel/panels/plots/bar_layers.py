@@ -54,6 +54,7 @@ def bar_plot(
     labels: bool = True,
     tips: dict[str, Any] | None = None,
     counts: bool = False,
+    lone: float | None = None,
 ) -> dict[str, Any]:
     """Return a plot as JSON object.
 
@@ -69,6 +70,8 @@ def bar_plot(
         Tooltips, as returned by `tips_of`.
     counts : bool
         Whether heights are counts, which have ticks at whole numbers only.
+    lone : float, optional
+        The only value: the x axis has its label alone.
     """
     layers = [layer for layer in layers if len(layer.left)]
     if not layers:
@@ -78,6 +81,7 @@ def bar_plot(
         "y": y or _y_range(layers),
         "labels": labels,
         "counts": counts,
+        "lone": lone,
         "layers": [layer.to_json() for layer in layers],
         "tips": tips,
     }

@@ -43,7 +43,7 @@ function short(value) {
 /**
  * Create a plot that fills the width of its element.
  *
- * `plot` has the ranges `x` and `y`, `labels` (whether to label the x axis), `layers` with `color`, `alpha`,
+ * `plot` has the ranges `x` and `y`, `labels` (whether to label the x axis), `lone` (its only label), `layers` with `color`, `alpha`,
  * `left`, `right`, `bottom` and `top`, `counts` (whether heights are whole numbers), and `tips`: `left` and `right` of areas, and `rows` of label and values.
  * `pick` gets the x coordinate of a click, and `brush` those where a drag begins and ends.
  */
@@ -82,7 +82,8 @@ function barPlot(height, pick, brush) {
     if (!plot?.layers || !width) return
     const drawn = svgElement("svg", { width, height, "aria-hidden": "true" })
     const y = ticks(plot.y, 3, plot.counts),
-      x = ticks(plot.x, 4)
+      x = ticks(plot.x, 4),
+      lone = plot.lone ?? null
     for (const value of y.values) {
       drawn.append(
         svgElement("path", {
@@ -98,12 +99,12 @@ function barPlot(height, pick, brush) {
         ),
       )
     }
-    for (const value of plot.labels ? x.values : []) {
+    for (const value of !plot.labels ? [] : lone === null ? x.values : [lone]) {
       drawn.append(
         svgElement(
           "text",
           { x: across(value), y: height - 4, "text-anchor": "middle" },
-          label(value, x.decimals, x.trailing),
+          lone === null ? label(value, x.decimals, x.trailing) : short(lone),
         ),
       )
     }

@@ -149,8 +149,8 @@ class SampleDetail(Viewer):
         return (
             f'<div class="head" title="{uid}" data-uid="{uid}"><b>{title}</b>'
             f'<span class="note">{safe_text(where)}</span>'
-            f'<span class="scores">{self._scores(sample)}</span></div>'
-            f"{answer_html(self.context, sample)}{notes}"
+            f'<span class="scores">{self._scores(sample)}</span>'
+            f"{answer_html(self.context, sample)}</div>{notes}"
         )
 
     def _scores(self, sample: Sample) -> str:

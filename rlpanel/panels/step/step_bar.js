@@ -66,7 +66,7 @@ export function render({ model }) {
     slider.setAttribute("aria-valuetext", label.textContent)
   }
   const drawButtons = () => {
-    for (const node of moves) node.disabled = !model.steps
+    for (const node of moves) node.disabled = model.steps < 2
   }
   const drawFollow = () => {
     box.checked = model.follow

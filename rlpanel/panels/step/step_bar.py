@@ -87,9 +87,10 @@ class StepBar(Component):
         )
         if position >= 0 and steps.episodes[position] != steps.samples[position]:
             count += trn(", {count:,} episode", ", {count:,} episodes", int(steps.episodes[position]))
+        place = tr("of {last}", last=int(steps.values[-1])) if len(steps.values) > 1 else tr("· the only one")
         return {
             "label": tr("Step {step}", step=step),
-            "note": tr("of {last}{samples}", last=int(steps.values[-1]), samples=count),
+            "note": f"{place}{count}",
             "doubts": " · ".join(step_doubts(self.context.snapshot, step)),
         }
 

@@ -131,6 +131,6 @@ def test_a_single_episode_is_counted_as_one(tmp_path: Path) -> None:
     append(tmp_path / "one" / "train.jsonl", session(1, 0, 2, 1.0, "train"))
     context = Context(view=rlpanel.open_run(tmp_path / "one", follow=False).view)
     context.selection.step = 1
-    assert StepBar(context).note == "of 1, 2 samples, 1 episode"
+    assert StepBar(context).note == "· the only one, 2 samples, 1 episode"
     text = re.sub("<.*?>", "", badge_html(context.snapshot, 0.0, "one"))
     assert "2 samples, 1 episode · step 1" in text

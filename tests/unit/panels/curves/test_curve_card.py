@@ -13,6 +13,7 @@ from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_plot import CurveWindow
 from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context
@@ -139,3 +140,13 @@ def test_a_run_of_one_step_has_a_value_and_no_plot(tmp_path: Path, steps: int, d
     run = write_run(tmp_path / "run", steps=steps, samples=4, tokens=False)
     context = Context(view=rlpanel.open_run(run, follow=False).view)
     assert CurveCard(context, Curve("reward", "Reward", ("reward",))).pane.visible is drawn
+
+
+@pytest.mark.parametrize(("steps", "drawn"), [(1, False), (2, True)])
+def test_band_zoom_and_room_of_plots_stand_only_where_plots_are(
+    tmp_path: Path, steps: int, drawn: bool
+) -> None:
+    run = write_run(tmp_path / "run", steps=steps, samples=4, tokens=False)
+    curves = Curves(Context(view=rlpanel.open_run(run, follow=False).view))
+    assert curves.bar.plots is drawn
+    assert ("rl-plain" in curves.row.css_classes) is not drawn

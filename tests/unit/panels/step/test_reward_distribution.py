@@ -86,6 +86,7 @@ def test_a_lone_value_is_a_thin_bar_with_its_words(tmp_path: Path, rewards: tupl
     low, high = card.plot["x"]
     assert layer["right"][0] - layer["left"][0] < 0.1 * (high - low)
     assert layer["top"] == [16]
+    assert card.plot["lone"] == rewards[0]
     assert f"all 16 are {rewards[0]:g}" in card.head["notes"][0][0]
 
 
