@@ -17,10 +17,19 @@ from tests.bench.reported_runs import listed_kinds as listed
 from tests.bench.reported_runs import outside_agent_kinds as outside
 from tests.bench.reported_runs.simulation import Breakage, Setup, Simulation
 
+#: A run of half of the samples is quick; the usual size shows smaller changes.
+both_sizes = pytest.mark.parametrize(
+    "usual", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["half", "usual"]
+)
+#: The only kind whose change shows in the usual size alone.
+USUAL = listed.SamplesHalve
 
-def look(folder: Path, kind: type[Breakage]) -> tuple[Simulation, list[Finding], list[Finding]]:
+
+def look(
+    folder: Path, kind: type[Breakage], *, usual: bool = False
+) -> tuple[Simulation, list[Finding], list[Finding]]:
     """Write a small run of a kind; return it, its findings, and those of this rule, symptoms or not."""
-    small = {"steps": 48, "groups": 8, "group_size": 4}
+    small = {"steps": 48, "groups": 8 if usual else 4, "group_size": 4}
     made = Simulation(Setup(**{**small, **kind.setup}), [1, *kind.__name__.encode()], kind)
     made.write(folder)
     found = check_folder(folder)
@@ -28,6 +37,7 @@ def look(folder: Path, kind: type[Breakage]) -> tuple[Simulation, list[Finding],
     return made, found, [each for each in every if each.rule == "something_changed"]
 
 
+@both_sizes
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -44,8 +54,8 @@ def look(folder: Path, kind: type[Breakage]) -> tuple[Simulation, list[Finding],
     ],
     ids=lambda each: each.__name__ if isinstance(each, type) else "",
 )
-def test_it_says_what_changed_and_when(tmp_path: Path, kind: type[Breakage], words: str) -> None:
-    made, _, changes = look(tmp_path / "run", kind)
+def test_it_says_what_changed_and_when(tmp_path: Path, kind: type[Breakage], words: str, usual: bool) -> None:
+    made, _, changes = look(tmp_path / "run", kind, usual=usual or kind is USUAL)
     near = [each for each in changes if abs((each.onset or 0) - made.step_of(made.onset)) <= 2]
     assert any(re.search(words, " ".join([each.sentence, *each.evidence])) for each in near), changes
     assert all(re.match(r"Something changed at step [\d,]+: .+\.$", each.sentence) for each in changes)
@@ -63,9 +73,10 @@ def test_a_part_of_the_reward_that_is_switched_on_is_an_info(tmp_path: Path) -> 
     assert {each.severity for each in changes} <= {"info"}
 
 
+@both_sizes
 @pytest.mark.parametrize("kind", [healthy.Plain, healthy.Agents, healthy.Curriculum, healthy.WarmUp])
-def test_a_healthy_run_has_no_such_change(tmp_path: Path, kind: type[Breakage]) -> None:
-    assert look(tmp_path / "run", kind)[2] == []
+def test_a_healthy_run_has_no_such_change(tmp_path: Path, kind: type[Breakage], usual: bool) -> None:
+    assert look(tmp_path / "run", kind, usual=usual)[2] == []
 
 
 @pytest.mark.parametrize("steps", [1, 2])
