@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.sources.files.file_access import Unread
-from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.row_builder import MAX_COLUMNS
 from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.columns.scalar_log import ScalarLog
@@ -22,7 +21,6 @@ from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.snapshot.remarks import sequence_remarks
 from rlpanel.store.snapshot.sample_places import BadLineAt
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
-from rlpanel.store.snapshot.step_blocks import StepBlocks
 
 #: Deleted files that a sentence names.
 _NAMED = 3
@@ -103,7 +101,6 @@ class SnapshotBuilder:
         self._scalars, self._saved = scalars, saved
         self._throughput = Throughput()
         self.has_live = False
-        self._blocks: tuple[Columns, StepBlocks] | None = None
 
     @property
     def status(self) -> RunStatus:
@@ -163,15 +160,9 @@ class SnapshotBuilder:
             ),
             _by_split=by_split,
             _further=table.units.further(rows),
-            _blocks=self._blocks_of(columns),
+            _blocks=columns.blocks,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
-
-    def _blocks_of(self, columns: Columns) -> StepBlocks:
-        """Return what is known about the steps of these columns, as long as no others replace them."""
-        if self._blocks is None or self._blocks[0] is not columns:
-            self._blocks = columns, StepBlocks()
-        return self._blocks[1]
 
     def _unread(self) -> tuple[Unread, ...]:
         """Return the files and folders of the run that cannot be read at the moment, each once."""

@@ -14,6 +14,7 @@ from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.number_text import size_text
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.sources.inference.inference import Inference
+from rlpanel.store.columns.columns import StepsOfBlocks
 from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.row_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
@@ -34,7 +35,6 @@ from rlpanel.store.snapshot.remarks import (
     group_remarks,
 )
 from rlpanel.store.snapshot.sample_places import BadLineAt, SamplePlaces
-from rlpanel.store.snapshot.step_blocks import StepBlocks
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Snapshot(SamplePlaces):
     _further: FurtherRows | None = None
     counts_rows: bool = False
     has_live: bool = False
-    _blocks: StepBlocks = field(default_factory=StepBlocks)
+    _blocks: StepsOfBlocks = field(default_factory=StepsOfBlocks)
 
     # -- counts, columns and rows -----------------------------------------------------------------------
 
