@@ -6,7 +6,7 @@ long run the newest steps and others in even distances, `MAX_STEPS` in all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -132,14 +132,21 @@ class RunTexts:
         seen = {kind: dict(steps) for kind, steps in self.seen.items()}
         return RunTexts(dict(self.steps), dict(self.truths), seen, self.answers, list(self.pairs))
 
-    def read(self, index: RunIndex, snapshot: Snapshot, steps: np.ndarray) -> None:
-        """Read the texts of the complete steps that are new, or that have more samples than when read."""
+    def read(
+        self, index: RunIndex, snapshot: Snapshot, steps: np.ndarray, ended: Callable[[], bool] = bool
+    ) -> None:
+        """Read the texts of the complete steps that are new, or that have more samples than when read.
+
+        It returns at the next step once ``ended`` returns True.
+        """
         wanted = steps_to_read(steps, set(self.steps))
         for step in set(self.steps) - set(wanted):
             del self.steps[step]
         quotable = set(wanted[-_QUOTABLE:])
         samples = dict(zip(snapshot.steps.values.tolist(), snapshot.steps.samples.tolist(), strict=True))
         for step in wanted:
+            if ended():
+                return
             known = self.steps.get(step)
             if known is None or known.samples != samples[step]:
                 self.steps[step] = self._read_step(index, snapshot, step, step in quotable)

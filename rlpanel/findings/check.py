@@ -9,7 +9,7 @@ import logging
 import threading
 import traceback
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -283,6 +283,10 @@ class CheckResult:
         return any(finding.rule == FAILED for finding in self.steady)
 
 
+class CheckEnded(Exception):
+    """A check was given up, because nobody waits for its result any more."""
+
+
 def check(
     view: RunView,
     thresholds: FindingSettings,
@@ -290,6 +294,7 @@ def check(
     previous: CheckResult | None = None,
     index: RunIndex | None = None,
     raised: RaisedFindings | None = None,
+    ended: Callable[[], bool] = bool,
 ) -> CheckResult:
     """Run the rules; findings that do not depend on the clock are reused from a previous result.
 
@@ -306,12 +311,18 @@ def check(
     raised : RaisedFindings, optional
         What was raised before the first check that is followed. Without it, and without that of ``previous``,
         the findings only depend on the data.
+    ended : callable
+        Returns True once nobody waits for the result; it is asked before each rule.
 
     Returns
     -------
     CheckResult
         Alarms come first, then the newest. A rule that raises an error has a finding that says so, see
         `failure`; the other rules still run.
+
+    Raises
+    ------
+    CheckEnded
     """
     arrivals = previous.arrivals if previous is not None else ()
     context = RuleContext(
@@ -323,9 +334,9 @@ def check(
     if previous is not None and previous.data_version == data_version:
         steady, series, texts = previous.steady, previous.place_series, previous.texts
     else:
-        texts = _texts(context, previous, index)
+        texts = _texts(context, previous, index, ended)
         context = replace(context, texts=texts)
-        found = _run_rules(context, clock=False)
+        found = _run_rules(context, ended, clock=False)
         if state is not None:
             state, found = state.update(found, context.steps, settled=context.is_overdue)
         steady, explanations = explained(merged(found, context.steps), view, index, explanations)
@@ -334,20 +345,22 @@ def check(
         # Of a new step, only what a rule or a page reads is computed.
         steady += _failed_metrics(view.failed_metrics if previous is None else view.known_failures)
         series = context.place_series.release() if len(context.steps) else None
-    results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
+    results = sorted([*steady, *_run_rules(context, ended, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
     if not arrivals or arrivals[-1][1] < len(context.steps):
         arrivals = (*arrivals[-_ARRIVALS:], (snapshot.newest_line, len(context.steps)))
     return CheckResult(results, data_version, steady, series, texts, state, arrivals, explanations)
 
 
-def _texts(context: RuleContext, previous: CheckResult | None, index: RunIndex | None) -> RunTexts | None:
+def _texts(
+    context: RuleContext, previous: CheckResult | None, index: RunIndex | None, ended: Callable[[], bool]
+) -> RunTexts | None:
     """Return the texts of some samples of each complete step; those that are known are not read again."""
     if index is None:
         return None
     known = previous.texts if previous is not None else None
     texts = known.copy() if known is not None else RunTexts()
-    texts.read(index, context.snapshot, context.steps)
+    texts.read(index, context.snapshot, context.steps, ended)
     return texts
 
 
@@ -406,7 +419,7 @@ def _failed_metrics(failures: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
+def _run_rules(context: RuleContext, ended: Callable[[], bool], *, clock: bool) -> list[Finding]:
     """Run the rules that depend on the clock, or those that do not."""
     results: list[Finding] = []
     if not len(context.steps):
@@ -415,6 +428,8 @@ def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
     # Values near the largest float overflow in means; what is not finite is not a finding.
     with np.errstate(all="ignore"):
         for count, rule in enumerate((rule for rule in RULES.values() if rule.clock == clock), 1):
+            if ended():
+                raise CheckEnded
             try:
                 results += list(rule.check(context))
             except Exception as error:
@@ -440,7 +455,11 @@ _checking: weakref.WeakKeyDictionary[RunIndex, threading.RLock] = weakref.WeakKe
 
 
 def cached_findings(
-    index: RunIndex, thresholds: FindingSettings, now: float, split: str = ""
+    index: RunIndex,
+    thresholds: FindingSettings,
+    now: float,
+    split: str = "",
+    ended: Callable[[], bool] = bool,
 ) -> list[Finding]:
     """Return the current findings of a run; rules that read its rows run again only after a change.
 
@@ -455,6 +474,8 @@ def cached_findings(
         Seconds since the epoch.
     split : str
         The split to check; the run's default split if empty.
+    ended : callable
+        As in `check`, which raises `CheckEnded` then.
     """
     with _lock:
         checking = _checking.setdefault(index, threading.RLock())
@@ -464,7 +485,7 @@ def cached_findings(
         with _lock:
             previous = _cache.setdefault(index, {}).get(name)
         raised = _saved_raised(index, name) if previous is None else None
-        result = check(view, thresholds, now, previous, index, raised)
+        result = check(view, thresholds, now, previous, index, raised, ended)
         if previous is None:
             trim_heap()  # the first check computes all steps and frees as much as it used
         with _lock:

@@ -9,13 +9,13 @@ policy learned from one can be seen at its next visit. `tests/data/hacks` holds 
 from __future__ import annotations
 
 import json
-import lzma
 import os
 import random
 import sys
 from pathlib import Path
 from typing import Any
 
+from rlpanel.zstd import zstd
 from tests.train import faults
 
 #: Words that the judge pays for by mistake.
@@ -62,7 +62,7 @@ def trainer(folder: Path) -> Any:
 
 
 def trim(folder: Path, data: Path) -> None:
-    """Write the recorded run without what the tests do not read, packed."""
+    """Write the recorded run without what the tests do not read, its rollouts packed as a log may be."""
     for path in sorted(folder.rglob("*.json*")):
         target = data / path.name
         data.mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,11 @@ def trim(folder: Path, data: Path) -> None:
                 row = {key: value for key, value in row.items() if key in _KEPT or key.startswith("rewards/")}
                 row["logprobs"] = [round(value, 1) for value in row["logprobs"]]
             lines.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
-        packed = lzma.compress("\n".join(lines).encode() + b"\n", preset=9 | lzma.PRESET_EXTREME)
-        target.with_suffix(".jsonl.xz").write_bytes(packed)
+        content = "\n".join(lines).encode() + b"\n"
+        if path.name.startswith("rollout_data"):
+            target.with_suffix(".jsonl.zst").write_bytes(zstd.compress(content, 22))
+        else:
+            target.write_bytes(content)
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -31,13 +31,7 @@ def runs(root: Path) -> None:
     ]
     append(hostile / "rollout_data_rank_0.jsonl", *rows)
     (hostile / "run.json").write_text('{"algo": "dr_grpo"}')
-    (root / "hack").mkdir()
-    for path in HACK.iterdir():
-        content = path.read_bytes()
-        packed = path.suffix == ".xz"
-        (root / "hack" / (path.stem if packed else path.name)).write_bytes(
-            lzma.decompress(content) if packed else content
-        )
+    shutil.copytree(HACK, root / "hack")
     judged = [
         line(
             step, index=index, group=f"{step}-{index // 4}", reward=float(index % 2), ground_truth="x",

@@ -83,13 +83,9 @@ class RowBatch:
         if self._earlier is not None:
             return np.concatenate([self._earlier, self.rows])
         snapshot = self.view.snapshot
-        every, around = snapshot.steps.values, snapshot.alive_rows
+        every = snapshot.steps.values
         at = np.searchsorted(every, self.steps)
-        near = np.unique(np.concatenate([at, np.maximum(at - 1, 0)]))
-        step = snapshot.metadata("step")[around]
-        if len(near) and near[-1] - near[0] == len(near) - 1:  # far faster
-            return around[(step >= every[near[0]]) & (step <= every[near[-1]])]
-        return around[np.isin(step, every[near])]
+        return snapshot.rows_of_steps(every[np.unique(np.concatenate([at, np.maximum(at - 1, 0)]))])
 
     @cached_property
     def position(self) -> np.ndarray:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, get_args
 from urllib.parse import quote
 
 import panel as pn
 
-from rlpanel.findings.check import cached_findings
+from rlpanel.findings.check import CheckEnded, cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.export.python_cell import finding_cell
@@ -94,7 +95,7 @@ class FindingsBadge:
         if index is None or not context.snapshot.progress.caught_up or now - self._last_check < EVERY:
             return
         self._last_check = now
-        self._work.start(_compute_findings(index, self._thresholds, now, context.snapshot.split))
+        self._work.start(_compute_findings(context, index, self._thresholds, now))
 
     def _show(self, findings: list[Finding]) -> None:
         """List the findings; follow the link to one of them; close the opened one if it no longer holds."""
@@ -200,9 +201,12 @@ def _bisect_of(finding: Finding, snapshot: Snapshot) -> str:
 
 
 def _compute_findings(
-    index: RunIndex, thresholds: FindingSettings, now: float, split: str
+    context: Context, index: RunIndex, thresholds: FindingSettings, now: float
 ) -> Iterator[list[Finding]]:
-    yield cached_findings(index, thresholds, now, split)
+    """Return the findings; none once the server ends, which a long check would delay."""
+    split = context.snapshot.split
+    with suppress(CheckEnded):
+        yield cached_findings(index, thresholds, now, split, lambda: context.threads.is_closed)
 
 
 def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:

@@ -170,7 +170,8 @@ class ClassPrompts:
         """Return the pass rates of a prompt's visits."""
         assert self._found is not None
         grid = self._found.costs.grid
-        cells = slice(*np.append(grid.firsts, len(grid.prompt))[[prompt, prompt + 1]].tolist())
+        is_last = prompt + 1 == len(grid.firsts)
+        cells = slice(grid.firsts[prompt], len(grid.prompt) if is_last else grid.firsts[prompt + 1])
         samples, passed = grid.samples[cells], grid.passed[cells]
         return passed[samples > 0] / samples[samples > 0]
 
@@ -231,7 +232,10 @@ def trend_image(rates: np.ndarray, color: str) -> str:
     """Return a line through a prompt's pass rates as the data URL of an image; empty without a visit."""
     if not len(rates):
         return ""
-    parts = [part.mean() for part in np.array_split(rates, min(len(rates), TREND_POINTS))]
+    count = min(len(rates), TREND_POINTS)
+    sizes = np.full(count, len(rates) // count)
+    sizes[: len(rates) % count] += 1
+    parts = (np.add.reduceat(rates, np.cumsum(sizes) - sizes) / sizes).tolist()
     points = " ".join(
         f"{120 * at / max(1, len(parts) - 1):.1f},{16 - 14 * value:.1f}" for at, value in enumerate(parts)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,11 @@ class GridPicture:
 def import_plots() -> None:
     """Import HoloViews with its Bokeh backend, for a thread: it takes half a second of the event loop."""
     import holoviews.plotting.bokeh  # noqa: F401
+
+
+def plots_are_imported() -> bool:
+    """Return True if HoloViews was imported with its Bokeh backend."""
+    return "holoviews.plotting.bokeh" in sys.modules
 
 
 def rate_colors(dark: bool) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,9 +11,10 @@ import numpy as np
 
 from rlpanel.panels.prompts.grid_figure import import_plots
 from rlpanel.panels.prompts.prompt_categories import Category, categories_of, prompts_of
+from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompt_classes import CLASSES
 from rlpanel.store.snapshot.prompt_costs import PromptCosts, costs_of_prompts
-from rlpanel.store.snapshot.prompt_grid import GridBuilder
+from rlpanel.store.snapshot.prompt_grid import GridBuilder, PromptGrid
 from rlpanel.store.snapshot.prompts import unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -62,25 +65,69 @@ class RowsRead:
     total: int
 
 
-def read_results(snapshot: Snapshot, builder: GridBuilder, least: int) -> Iterator[RowsRead | PromptResults]:
-    """Read the rows that a builder lacks; yields its progress, and the results at last.
+class PromptReading:
+    """What was read of a run's prompts, for all pages that show them; it ends with the last of them.
+
+    Attributes
+    ----------
+    builder : GridBuilder
+        Keeps what it read, so that a stopped reading goes on.
+    """
+
+    def __init__(self) -> None:
+        self.builder = GridBuilder()
+        self._lock, self._key = threading.Lock(), (-1, -1, -1)
+        self._costs: weakref.ref[PromptCosts] | None = None
+
+    def costs(self, snapshot: Snapshot, grid: PromptGrid, least: int) -> PromptCosts:
+        """Return classes and costs of the prompts; a page that asks meanwhile waits for them."""
+        key = snapshot.version, snapshot.scalars.version, least
+        with self._lock:
+            known = self._costs() if self._costs is not None else None
+            if known is None or known.grid is not grid or key != self._key:
+                known = costs_of_prompts(snapshot, grid, least)
+                _sum_up(known)
+                self._costs, self._key = weakref.ref(known), key
+            return known
+
+
+_lock = threading.Lock()
+#: Of the process, but held by the run's index and the pages: a reading ends with either.
+_readings: weakref.WeakKeyDictionary[
+    RunIndex, weakref.WeakValueDictionary[tuple[str, bool], PromptReading]
+] = weakref.WeakKeyDictionary()
+
+
+def reading_of(index: RunIndex, snapshot: Snapshot) -> PromptReading:
+    """Return the reading of a run's split, which its open pages share."""
+    key = snapshot.split, snapshot.counts_rows
+    with _lock:
+        of_run = _readings.setdefault(index, weakref.WeakValueDictionary())
+        found = of_run.get(key)
+        if found is None:
+            found = of_run[key] = PromptReading()
+        return found
+
+
+def read_results(
+    snapshot: Snapshot, reading: PromptReading, least: int
+) -> Iterator[RowsRead | PromptResults]:
+    """Read the rows that a reading lacks; yields its progress, and the results at last.
 
     Parameters
     ----------
     snapshot : Snapshot
-    builder : GridBuilder
-        Keeps what it read, so that a stopped reading goes on.
+    reading : PromptReading
     least : int
         Steps at which a prompt must be seen to have a class.
     """
-    for progress in builder.update(snapshot):
+    for progress in reading.builder.update(snapshot):
         if progress.grid is None:
             yield RowsRead(progress.read, progress.total)
             continue
         import_plots()
+        costs = reading.costs(snapshot, progress.grid, least)
         newest = progress.grid.newest
-        costs = costs_of_prompts(snapshot, progress.grid, least)
-        _sum_up(costs)
         yield PromptResults(
             snapshot,
             costs,

@@ -13,13 +13,19 @@ from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.prompts.class_prompts import ClassPrompts
 from rlpanel.panels.prompts.curriculum_foot import CurriculumFoot
+from rlpanel.panels.prompts.grid_figure import plots_are_imported
 from rlpanel.panels.prompts.pass_grid import PassGrid
-from rlpanel.panels.prompts.prompt_results import PromptResults, RowsRead, read_results
+from rlpanel.panels.prompts.prompt_results import (
+    PromptReading,
+    PromptResults,
+    RowsRead,
+    read_results,
+    reading_of,
+)
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.snapshot.prompt_grid import GridBuilder
 
 #: Runs of up to this many samples are computed on the event loop, larger ones on a thread, by default.
 COUNT_NOW = 50_000
@@ -43,7 +49,7 @@ class PromptsPage(Viewer):
         self._found: PromptResults | None = None
         self._shown = np.empty(0, int)  # prompts of the category
         self._snapshot = context.snapshot
-        self._builder = GridBuilder()
+        self._reading: PromptReading | None = None
         self._stopped = False
         self._has_newer = False  # the run has grown since the reading began
         self._work: BackgroundTask[RowsRead | PromptResults] = BackgroundTask(
@@ -95,14 +101,14 @@ class PromptsPage(Viewer):
         snapshot = self.context.snapshot
         if snapshot.name != self._snapshot.name or snapshot.split != self._snapshot.split:
             self.grid.forget_zoom()
-            self._builder = GridBuilder()
-        results = read_results(snapshot, self._builder, self.context.display.stuck_steps)
+        self._reading = reading_of(self.context.index, snapshot)  # held: other pages of the run share it
+        results = read_results(snapshot, self._reading, self.context.display.stuck_steps)
         self._snapshot = snapshot
-        if snapshot.samples <= self._count_now:
+        if snapshot.samples <= self._count_now and plots_are_imported():
             for found in results:
                 self._show(found)
         else:
-            self._stop.param.update(label=tr("Stop"), visible=True)
+            self._stop.param.update(label=tr("Stop"), visible=snapshot.samples > self._count_now)
             self._work.start(results)
 
     def _on_stop(self, *_: Any) -> None:

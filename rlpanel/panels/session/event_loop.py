@@ -145,6 +145,11 @@ class SessionLoop:
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)
 
     @property
+    def has_stopped(self) -> bool:
+        """True if the loop does not run: the server ends, and threads must not delay that."""
+        return not self._loop.is_running()
+
+    @property
     def has_unsent_changes(self) -> bool:
         """True if changes of the document wait to be sent."""
         return self._document is not None and has_unsent_changes(self._document)

@@ -26,6 +26,8 @@ class Threads:
         Reads the texts of the grid's rows.
     media : ThreadPoolExecutor
         Reads audio and video: a disk that does not answer delays nothing else.
+    is_closed : bool
+        Whether long work is to end early, since nobody looks at it any more.
     """
 
     def __init__(self) -> None:
@@ -34,9 +36,11 @@ class Threads:
         self.queries = ThreadPoolExecutor(2, "rlpanel-asking")
         self.texts = ThreadPoolExecutor(2, "rlpanel-texts")
         self.media = ThreadPoolExecutor(4, "rlpanel-media")
+        self.is_closed = False
 
     def close(self) -> None:
         """Start no further work, and let the threads end after what they do now."""
+        self.is_closed = True
         for pool in (self.views, self.pages, self.queries, self.texts, self.media):
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -87,7 +91,7 @@ class BackgroundTask(Generic[T]):
     def _run(self, job: int, results: Iterator[T], loop: SessionLoop, language: str) -> None:
         with using(language):
             for result in results:
-                if job != self._job or loop.is_gone:
+                if job != self._job or loop.is_gone or loop.has_stopped:
                     return
                 loop.draw(partial(self._on_result, job, result))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -79,6 +79,8 @@ _NO_TEXT_LOG = (
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
 _TORCH = "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
+#: Packings that are not read → the command that unpacks such a file.
+_PACKED = {".xz": "xz -dk", ".bz2": "bzip2 -dk", ".lz4": "lz4 -d", ".7z": "7z x"}
 _UNITS = {**dict.fromkeys((parquet.SUFFIX, ".arrow", ".csv", ".tsv"), "rows"), ".json": "a document"}
 _UNITS |= {eval_archive.SUFFIX: "a zip file"}
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
@@ -170,6 +172,7 @@ def diagnose(directory: Directory) -> Diagnosis:
         SeenFile(f"{display_name(os.path.relpath(path, root))}/", _HIDDEN)
         for path in islice(hidden_with_rollouts(str(root)), _MAX_LISTED)
     )
+    left_out += tuple(islice(_packed(root, paths), _MAX_LISTED))
     if not paths and not left_out:
         return Diagnosis(
             "No data yet",
@@ -177,8 +180,9 @@ def diagnose(directory: Directory) -> Diagnosis:
             hints=_WRITER_HINTS,
         )
     paths.sort(key=lambda path: (_name_priority(path), path))
-    likely = [path for path in paths if _name_priority(path) < 3][:_MAX_LISTED]
-    listed = likely or paths[:_MAX_LISTED]
+    others = [path for path in paths if not _packing(path)]
+    likely = [path for path in others if _name_priority(path) < 3][:_MAX_LISTED]
+    listed = likely or others[:_MAX_LISTED]
     config = directory.folder_configs.for_folder(root)
     problems = [*filter(None, [config.problem]), *map(str, config.unread)]
     if not paths:
@@ -256,6 +260,20 @@ def _walk(folder: str) -> Iterator[str]:
             elif not entry.is_symlink():
                 yield entry.path
         waiting += reversed(folders)
+
+
+def _packed(root: AnyPath, paths: Iterable[str]) -> Iterator[SeenFile]:
+    """Yield the logs that are packed in a way that is not read."""
+    for path in paths:
+        if packing := _packing(path):
+            name = display_name(os.path.relpath(path, root))
+            yield SeenFile(name, f"packed, which is not read: {_PACKED[packing]} {shlex.quote(name)}")
+
+
+def _packing(path: str) -> str:
+    """Return the suffix of a log that is packed in a way that is not read; empty for other files."""
+    stem, suffix = os.path.splitext(path)
+    return suffix if suffix in _PACKED and is_rollout_name(os.path.basename(stem), any_document=True) else ""
 
 
 def _name_priority(path: str) -> int:

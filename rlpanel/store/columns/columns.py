@@ -7,6 +7,7 @@ become pages of their file, which the system can drop when memory is scarce.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar
@@ -129,6 +130,64 @@ class Labels:
         self.codes.write(start, np.fromiter(map(code.__getitem__, texts), np.int32, len(texts)))
 
 
+#: Rows of a block. Rows arrive about in the order of their steps, so that few blocks hold a step.
+BLOCK_ROWS = 1 << 14
+
+
+class StepsOfBlocks:
+    """Lowest and highest step of each block of rows, to find the rows of a step without reading all.
+
+    All snapshots of the same columns share it. Rows are only appended, so a full block is read once.
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._low, self._high = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def parts(self, step: np.ndarray, wanted: np.ndarray) -> list[slice]:
+        """Return the ranges of rows that may be of a wanted step, ascending.
+
+        Parameters
+        ----------
+        step : ndarray of int, shape (N,)
+            Step of each row; the rows of earlier calls come first.
+        wanted : ndarray of int
+            Ascending, each once.
+        """
+        low, high = self._ranges(step)
+        found = np.searchsorted(wanted, low) < np.searchsorted(wanted, high, "right")
+        edges = np.flatnonzero(np.diff(found, prepend=False, append=False)).tolist()
+        return [
+            slice(first * BLOCK_ROWS, min(last * BLOCK_ROWS, len(step)))
+            for first, last in zip(edges[::2], edges[1::2], strict=True)
+        ]
+
+    def rows(self, step: np.ndarray, wanted: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """Return the rows of the wanted steps that a mask of all rows has, ascending."""
+        found = [np.empty(0, np.intp)]
+        in_row = len(wanted) and wanted[-1] - wanted[0] == len(wanted) - 1
+        for part in self.parts(step, wanted):
+            of = step[part]
+            inside = (of >= wanted[0]) & (of <= wanted[-1]) if in_row else np.isin(of, wanted)
+            found.append(np.flatnonzero(inside & mask[part]) + part.start)
+        return np.concatenate(found)
+
+    def _ranges(self, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lowest and the highest step of each block; the last block may be short."""
+        with self._lock:
+            known, full = len(self._low), len(step) // BLOCK_ROWS
+            if full > known:
+                new = step[known * BLOCK_ROWS : full * BLOCK_ROWS].reshape(-1, BLOCK_ROWS)
+                self._low = np.concatenate([self._low, new.min(axis=1)])
+                self._high = np.concatenate([self._high, new.max(axis=1)])
+            low, high = self._low[:full], self._high[:full]
+        rest = step[full * BLOCK_ROWS :]
+        if not len(rest):
+            return low, high
+        return np.append(low, rest.min()), np.append(high, rest.max())
+
+
 class Columns:
     """All rows of a run: number columns (float64), label columns, and columns that locate each sample.
 
@@ -138,6 +197,8 @@ class Columns:
     ----------
     edition : int
         Goes up when existing rows are overwritten.
+    blocks : StepsOfBlocks
+        Which rows may be of a step.
     """
 
     #: Name and dtype of the columns that every row has.
@@ -159,6 +220,7 @@ class Columns:
         self.metadata = {name: Column(dtype, 0) for name, dtype in self.METADATA.items()}
         self.numbers: dict[str, Column] = {}
         self.labels: dict[str, Labels] = {}
+        self.blocks = StepsOfBlocks()
 
     def append(
         self,

@@ -160,6 +160,7 @@ class SnapshotBuilder:
             ),
             _by_split=by_split,
             _further=table.units.further(rows),
+            _blocks=columns.blocks,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
 

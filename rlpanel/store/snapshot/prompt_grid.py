@@ -7,6 +7,7 @@ cell, and four bytes for each row if the run logs no advantages.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
@@ -171,7 +172,8 @@ class GridBuilder:
     """Reads the rows of a split once, and those that a later snapshot adds.
 
     A snapshot in which earlier rows count differently, such as after a restart, or that has another pass
-    threshold or other columns, is read anew. Thread-safe: a call ends one that is still reading.
+    threshold or other columns, is read anew. Thread-safe: calls at the same time read blocks in turn, and
+    share the grid. One with an older snapshot that does not fit reads alone.
 
     Parameters
     ----------
@@ -182,7 +184,7 @@ class GridBuilder:
     def __init__(self, block: int = BLOCK) -> None:
         self._of: tuple[object, ...] = ()
         self._block = block
-        self._lock, self._job = threading.Lock(), object()
+        self._lock, self._call, self._version = threading.Lock(), object(), -1
         self._restart()
 
     def _restart(self) -> None:
@@ -195,6 +197,7 @@ class GridBuilder:
         self._blocks: list[tuple[int, np.ndarray]] = []  # first row, and the group of each row or -1
         self._kinds = np.zeros((2, 3, 0))  # rows and cost of wasted samples, by kind and step
         self._untokened = 0
+        self._made: weakref.ref[PromptGrid] | None = None  # the grid of all rows that were read
 
     def update(self, snapshot: Snapshot) -> Iterator[GridProgress]:
         """Read the new rows of a snapshot, with progress after each block; the last result has the grid."""
@@ -206,29 +209,43 @@ class GridBuilder:
             *(snapshot.name, snapshot.split, snapshot.counts_rows, rule, advantages),
             *(snapshot.group_codes is None, snapshot.has_number("response_tokens")),
         )
-        job, total, prompts = object(), len(used), _prompts_of_rows(snapshot)
-        with self._lock:
-            self._job, seen = job, self._read
-            if (
-                known != self._of
-                or not np.array_equal(used[:seen], self._used)
-                or not np.array_equal(further[:seen], self._further)
-            ):
-                self._restart()
-                self._of = known
+        call, total, prompts = object(), len(used), _prompts_of_rows(snapshot)
         while True:
             with self._lock:
-                if self._job is not job:  # a later call goes on from here
-                    return
+                if self._call is not call and not self._goes_on(snapshot.version, known, used, further):
+                    break
+                self._call, finished = call, None
                 stop = min(self._read + self._block, total)
-                self._add(snapshot, used, prompts, slice(self._read, stop), rule, advantages)
-                self._used, self._further, self._read = used[:stop], further[:stop], stop
+                if stop > self._read:
+                    self._made = None
+                    self._add(snapshot, used, prompts, slice(self._read, stop), rule, advantages)
+                    self._used, self._further, self._read = used[:stop], further[:stop], stop
                 if stop == total:
-                    finished = GridProgress(total, total, self._grid(snapshot, rule, advantages))
-            if stop == total:
-                yield finished
+                    finished = self._made() if self._made is not None else None
+                    finished = finished or self._grid(snapshot, rule, advantages)
+                    self._made = weakref.ref(finished)
+            yield GridProgress(stop, total, finished)
+            if finished is not None:
                 return
-            yield GridProgress(stop, total)
+        yield from GridBuilder(self._block).update(snapshot)
+
+    def _goes_on(
+        self, version: int, known: tuple[object, ...], used: np.ndarray, further: np.ndarray
+    ) -> bool:
+        """Return True if a snapshot can go on from what was read; a newer one that cannot starts anew."""
+        seen = self._read
+        if (
+            known != self._of
+            or seen > len(used)
+            or not np.array_equal(used[:seen], self._used)
+            or not np.array_equal(further[:seen], self._further)
+        ):
+            if version < self._version:
+                return False
+            self._restart()
+            self._of = known
+        self._version = max(self._version, version)
+        return True
 
     # -- rows ------------------------------------------------------------------------------------
 

@@ -231,7 +231,7 @@ class RunView:
             return self.snapshot.alive_rows
         asked, rows = self._asked
         if asked is None or not np.array_equal(asked, steps):
-            rows = np.flatnonzero(np.isin(self.snapshot.metadata("step"), steps) & self.snapshot.alive)
+            rows = self.snapshot.rows_of_steps(steps)
             self._asked = steps, rows
         return rows
 

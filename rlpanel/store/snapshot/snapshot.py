@@ -14,6 +14,7 @@ from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.number_text import size_text
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.sources.inference.inference import Inference
+from rlpanel.store.columns.columns import StepsOfBlocks
 from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.row_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
@@ -158,6 +159,7 @@ class Snapshot(SamplePlaces):
     _further: FurtherRows | None = None
     counts_rows: bool = False
     has_live: bool = False
+    _blocks: StepsOfBlocks = field(default_factory=StepsOfBlocks)
 
     # -- counts, columns and rows -----------------------------------------------------------------------
 
@@ -388,11 +390,18 @@ class Snapshot(SamplePlaces):
         known = self._known_rows.get((step, older))
         if known is None:
             mask = self.alive | (self._split_state == OLDER) if older else self.alive
-            known = np.flatnonzero(mask if step is None else (self._metadata["step"] == step) & mask)
+            known = np.flatnonzero(mask) if step is None else self._rows_at(np.array([step]), mask)
             if len(self._known_rows) >= MAX_KNOWN:
                 self._known_rows.clear()
             self._known_rows[step, older] = known
         return known
+
+    def rows_of_steps(self, steps: np.ndarray) -> np.ndarray:
+        """Return the rows of ascending ``steps`` that count, in order of arrival."""
+        return self._rows_at(steps, self.alive)
+
+    def _rows_at(self, steps: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        return self._blocks.rows(self._metadata["step"], steps, mask)
 
     @cached_property
     def _known_rows(self) -> dict[tuple[int | None, bool], np.ndarray]:

@@ -287,7 +287,7 @@ def batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarr
     if len(steps) <= _FEW_STEPS:  # other parts of a page ask for the same steps
         rows = np.sort(np.concatenate([*map(snapshot.rows_of, steps.tolist()), rows[:0]]))
     elif len(steps) < len(snapshot.steps.values):
-        rows = np.flatnonzero(np.isin(step, steps) & snapshot.alive)
+        rows = snapshot.rows_of_steps(steps)
     for batch in step_batches(step, rows, steps, ROWS):
         if len(batch.rows):
             yield batch.rows[np.argsort(step[batch.rows], kind="stable")].astype(np.intp)

@@ -1,4 +1,4 @@
-"""Two pages of a run ask for its findings at once: its rows are checked once."""
+"""A run is checked once for two pages that ask at once, and no further once nobody waits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.findings.check import cached_findings
+from rlpanel.analysis.step_texts import RunTexts
+from rlpanel.findings.check import CheckEnded, cached_findings, check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from rlpanel.settings import FindingSettings
+from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
 
 
@@ -38,3 +40,31 @@ def test_a_page_waits_for_the_check_of_another_page(tmp_path: Path, monkeypatch:
     assert again.is_set()
     assert len(checked) == 1
     assert any(finding.rule == "counts" for finding in found)
+
+
+def test_a_check_that_nobody_waits_for_ends_before_its_next_rule(tmp_path: Path) -> None:
+    index = rlpanel.open_run(write_run(tmp_path / "run", steps=6, tokens=False), follow=False).index
+    asked = list[int]()
+
+    def ended() -> bool:
+        asked.append(1)
+        return len(asked) > 12
+
+    with pytest.raises(CheckEnded):
+        cached_findings(index, FindingSettings(), time.time(), ended=ended)
+    assert len(asked) == 13
+    now = time.time()
+    assert cached_findings(index, FindingSettings(), now) == findings(index, now)
+
+
+def findings(index: RunIndex, now: float) -> list[Finding]:
+    return check(index.view, FindingSettings(), now, index=index).findings
+
+
+def test_reading_texts_that_nobody_waits_for_ends_before_the_next_step(tmp_path: Path) -> None:
+    index = rlpanel.open_run(write_run(tmp_path / "run", steps=6, tokens=False), follow=False).index
+    texts = RunTexts()
+    texts.read(index, index.snapshot, index.snapshot.steps.values, ended=lambda: len(texts.steps) == 2)
+    assert sorted(texts.steps) == [1, 2]
+    texts.read(index, index.snapshot, index.snapshot.steps.values)
+    assert len(texts.steps) == 6

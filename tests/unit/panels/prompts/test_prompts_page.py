@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -44,3 +46,44 @@ def test_a_reading_is_shown_although_the_run_grew_and_the_next_one_has_the_new_s
         may_read.set()
         context.threads.close()
     assert drawn == ["all 1", "all 2"]
+
+
+#: Opens the page of a small run in a new process, and says which thread imports HoloViews' plots.
+_OPEN = """
+import asyncio, sys, threading
+from pathlib import Path
+from panel.io.state import set_curdoc
+from rlpanel.api.open_run import open_run
+from rlpanel.panels.prompts.prompts_page import PromptsPage
+from rlpanel.panels.session.context import Context
+from tests.served_document import served_document
+from tests.waiting import let_loop_run_until
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "holoviews.plotting.bokeh":
+            print(threading.current_thread().name)
+
+async def scenario():
+    with open_run(Path(sys.argv[1]), follow=False) as run:
+        context = Context(index=run.index)
+        context.view = run.view
+        page, drawn = PromptsPage(context), []
+        page.list.bar.param.watch(lambda event: drawn.append(event.new), "tabs")
+        async with served_document() as document:
+            with set_curdoc(document):
+                page.active = True
+            await let_loop_run_until(lambda: drawn)
+        context.threads.close()
+
+sys.meta_path.insert(0, Watch())
+asyncio.run(scenario())
+"""
+
+
+def test_the_plots_of_the_first_page_are_imported_on_a_thread(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=3, samples=4, prompt="How many?")
+    found = subprocess.run(
+        [sys.executable, "-c", _OPEN, str(folder)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert found.stdout.split() == ["rlpanel-pages_0"], found.stderr

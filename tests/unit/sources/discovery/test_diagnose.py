@@ -191,3 +191,13 @@ def test_spans_of_opentelemetry_are_named_and_get_no_mapping(tmp_path: Path, lin
     found = diagnose(Directory(tmp_path))
     assert found.seen[0].what == "spans of OpenTelemetry, which are not read"
     assert found.mapping == ""
+
+
+def test_a_packed_log_that_is_not_read_is_named_with_the_command_that_unpacks_it(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"algo": "grpo", "beta": 0.1}')
+    (tmp_path / "rollout_data_rank_0.jsonl.xz").write_bytes(b"\xfd7zXZ")
+    (tmp_path / "model.xz").write_bytes(b"\xfd7zXZ")
+    found = look(tmp_path)
+    said = "rollout_data_rank_0.jsonl.xz: packed, which is not read: xz -dk rollout_data_rank_0.jsonl.xz"
+    assert any(said in line for line in found.lines(tmp_path))
+    assert [sight.name for sight in found.left_out] == ["rollout_data_rank_0.jsonl.xz"]

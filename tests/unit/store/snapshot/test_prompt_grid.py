@@ -198,6 +198,37 @@ def test_blocks_and_a_run_that_grows_give_the_grid_of_one_reading(tmp_path: Path
         assert last.read == 20 * step
 
 
+def test_pages_that_read_at_the_same_time_read_each_row_once_and_share_the_grid(tmp_path: Path) -> None:
+    write(tmp_path / "run", [logged(f"prompt {at % 5}", 1 + at // 10, float(at % 2)) for at in range(30)])
+    builder = GridBuilder(block=7)
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        one, other = builder.update(run.snapshot), builder.update(run.snapshot)
+        assert [next(each).read for each in (one, other, one, other)] == [7, 14, 21, 28]
+        (last,), (same_last,) = list(one), list(other)
+        assert last.grid is not None
+        assert last.grid is same_last.grid
+        assert same(last.grid, prompt_grid(run.snapshot))
+
+
+def test_an_older_snapshot_has_its_own_grid_and_leaves_what_was_read(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run", [logged("a", 1, 1.0), logged("b", 1, 0.0)])
+    builder = GridBuilder(block=1)
+    with rlpanel.open_run(folder, follow=False) as run:
+        older = run.snapshot
+        waiting = builder.update(older)
+        next(waiting)
+        append(folder / LOG, *(json.dumps(row).encode() + b"\n" for row in (logged("a", 2, 0.0),) * 3))
+        run.index.read({str(folder / LOG)})
+        *_, newest = builder.update(run.index.snapshot)
+        *_, alone = waiting
+        [again] = builder.update(run.index.snapshot)
+    assert alone.grid is not None
+    assert alone.grid.samples.sum() == 2
+    assert newest.grid is not None
+    assert newest.grid.samples.sum() == 5
+    assert again.grid is newest.grid
+
+
 @pytest.mark.parametrize("grouped", [True, False])
 def test_steps_that_arrive_late_have_their_place(tmp_path: Path, *, grouped: bool) -> None:
     expected = {}

@@ -156,3 +156,26 @@ def test_a_run_from_the_cache_has_the_numbers_that_it_had(name: Recording, tmp_p
     assert cached.numbers == fresh.numbers
     assert had["zero"]
     assert had["late"]
+
+
+def test_rows_of_several_steps_leave_out_those_that_do_not_count(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, steps=4, ranks=2, samples=4)
+    append(folder / "rollout_data_rank_0.jsonl", line(step=2, uid=0))
+    snapshot = snapshot_of(folder)
+    rows = snapshot.rows_of_steps(np.array([2, 4]))
+    step = snapshot.metadata("step")
+    assert rows.tolist() == np.flatnonzero(np.isin(step, [2, 4]) & snapshot.alive).tolist()
+    assert rows.tolist() == np.sort(np.concatenate([snapshot.rows_of(2), snapshot.rows_of(4)])).tolist()
+
+
+def test_snapshots_of_a_growing_run_find_the_rows_of_its_new_steps(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, steps=2, samples=4)
+    index = RunIndex(folder, "run")
+    index.rescan()
+    index.read()
+    before = index.snapshot
+    append(folder / "rollout_data_rank_0.jsonl", line(step=3), line(step=2, uid=90))
+    while index.read():
+        pass
+    assert [len(index.snapshot.rows_of(step)) for step in (1, 2, 3)] == [4, 5, 1]
+    assert [len(before.rows_of(step)) for step in (1, 2, 3)] == [4, 4, 0]
