@@ -128,7 +128,8 @@ def drifted(source: Path, folder: Path) -> Figures:
     lines = (source / "rollout_data_rank_0.jsonl").read_bytes().splitlines(keepends=True)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    file, spent, count = folder / "rollout_data_rank_0.jsonl", [], EARLY
+    file, count = folder / "rollout_data_rank_0.jsonl", EARLY
+    spent: list[float] = []
     while True:
         file.write_bytes(b"".join(lines[:count]))
         with open_run(folder, follow=False, jobs=0) as opened:
