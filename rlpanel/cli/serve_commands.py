@@ -6,6 +6,7 @@ Starts the server: finds the root, creates the token, and prints warnings about 
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import signal
@@ -183,6 +184,8 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
                 f"cannot listen on {host}:{port}: {error.strerror}; choose another with --host and --port"
             ) from error
         raise
+    finally:
+        gc.freeze()  # the interpreter's last collections would visit all objects: over a second of CPU
 
 
 def demo(
