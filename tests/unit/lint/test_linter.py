@@ -338,3 +338,16 @@ def test_a_rule_of_steps_alone_names_no_field_that_is_logged(tmp_path: Path) -> 
     result = by_name(linted(write(tmp_path, lines), ["one_group"]))["one_group"]
     assert (result.state, result.remark) == ("not checkable", f"{len(lines)} of {len(lines)} samples")
     assert result.log == result.rule.otherwise
+
+
+@pytest.mark.parametrize(("without", "state"), [(8, "passed"), (128, "not checkable")])
+def test_a_rule_of_steps_alone_names_all_that_it_may_lack(without: int, state: str, tmp_path: Path) -> None:
+    """Where it checks some samples, it asks for no field; where it checks none, for all that it reads."""
+    lines = recorded("grpo_couplets", range(1, 3))
+    for line in lines[:without]:
+        line["prompt"] = ""
+    run = {"num_generations": 8}
+    result = by_name(linted(write(tmp_path, lines, run), ["one_group"]))["one_group"]
+    assert (result.state, result.rule.otherwise in result.log) == (state, state != "passed")
+    assert result.checked == (len(lines) - without if state == "passed" else 0)
+    assert bool(result.log) == (state != "passed")
