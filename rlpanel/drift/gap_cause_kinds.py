@@ -71,7 +71,7 @@ CAUSES = {
     ),
     "routing": CauseKind(
         "few tokens, as by MoE routing",
-        "Log the experts of both sides (experts, rollout_experts), or replay the engine's routing.",
+        "Replay the engine's routing. If no experts are logged, log experts and rollout_experts.",
         "layers with other experts",
     ),
     "precision": CauseKind(

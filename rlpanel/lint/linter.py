@@ -59,8 +59,8 @@ RULE_MODULES = (
 )
 #: Samples that are read, and checked, at a time.
 BATCH = 256
-#: Samples that are read of the first steps, before only those of some steps are.
-FIRST = 256
+#: Samples of the first steps that are read, before only those of some steps: at first, and while a run grows.
+FIRST, FIRST_LIVE = 256, 64
 #: Samples of a run that processes are started for.
 MIN_PARALLEL = 10_000
 
@@ -126,7 +126,7 @@ class Linter:
         Largest number of samples of a step that are read; all by default.
     spread : int
         With ``most``, samples of the run of which those of one step are read, after the first `FIRST` samples
-        that were read; 0 reads samples of each step.
+        that were read, or `FIRST_LIVE` while the run grows; 0 reads samples of each step.
     pad_token : str
     jobs : int
         Processes that read a large run of plain JSON lines; 0 or 1 reads in this process. A script that asks
@@ -151,6 +151,8 @@ class Linter:
         self.rules = [LINT_RULES[name] for name in rules] if rules is not None else list(LINT_RULES.values())
         self._lock = threading.Lock()
         self._steps: dict[int, _StepState] = {}
+        #: Steps of which samples are read, as of the last look.
+        self._sampled: set[int] = set()
         #: Sum of what was found in all steps.
         self._found = Found()
         #: Steps with rows that were not looked at, as of the version of the snapshot.
@@ -295,11 +297,14 @@ class Linter:
         if self._most is None or not self._spread:
             return steps.tolist()
         chosen, read, since = [], 0, 0
+        # Each step has fixed costs: what there is at first is read once, but a run may grow for days.
+        most = FIRST_LIVE if self._sampled else FIRST
         for step, size in zip(steps.tolist(), sizes.tolist(), strict=True):
             since += size
-            if read < FIRST or since >= self._spread:
+            if step in self._sampled or read < most or since >= self._spread:
                 chosen.append(step)
                 read, since = read + min(size, self._most), 0
+        self._sampled = set(chosen)
         return chosen
 
     def _forget(self, steps: Iterable[int]) -> None:

@@ -19,6 +19,7 @@ Name = Annotated[str, Option("Only this correction, or logged.", chars=40)]
 Low = Annotated[float | None, Option("Lower bound of the ratio.", shown_default="that of the correction")]
 High = Annotated[float | None, Option("Upper bound of the ratio.", shown_default="that of the correction")]
 
+_ADVICE = TableColumn("advice", "text", "What to log where there are no rows; empty otherwise.")
 _READ = (
     TableColumn("samples_read", "integer", "Number of samples that were read."),
     TableColumn("samples", "integer", "Number of samples of the run."),
@@ -102,7 +103,7 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
         TableColumn("kept", "number", "Share of the tokens with a weight above 0."),
         TableColumn("effective", "number", "Effective sample size of the weights, as a share of the tokens."),
         TableColumn("mean_weight", "number", "Mean weight of a token."),
-        TableColumn("samples_changed", "number", "Share of the samples with a changed token."),
+        TableColumn("samples_changed", "number", "Share of the samples in the loss with a changed token."),
         TableColumn("reward_changed", "number", "Mean reward of these samples."),
         TableColumn("reward_others", "number", "Mean reward of the other samples."),
         TableColumn("most", "texts", "Tokens that are changed most often."),
@@ -112,6 +113,7 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
     about=(
         RUN,
         SPLIT,
+        _ADVICE,
         *_READ,
         TableColumn("not_recomputed", "texts", "Settings of the run that name a correction of another kind."),
     ),
@@ -156,7 +158,10 @@ def corrections(
         | {"settings": own[each].settings if each in own else None}
         for each in (names if len(trained.trainer) else [])
     ]
-    about = {"not_recomputed": [each.settings for each in found if not each.name]}
+    about = {
+        "advice": _to_log(tokens, trained),
+        "not_recomputed": [each.settings for each in found if not each.name],
+    }
     return corrections.table(rows, total=len(rows), offset=0, about=_about(run, tokens) | about)
 
 
@@ -193,8 +198,10 @@ def _corrected(
     result = _result(tokens, logged, name, low, high)
     rule = CORRECTIONS.get(name)
     agrees = result.agreement(logged) if rule else None
-    inside = np.bincount(tokens.sample, result.changed, len(tokens.rows)) > 0
-    reward = tokens.rewards if np.isfinite(tokens.rewards).any() else None
+    # Samples without a trained token are not in the loss, whatever is taken away.
+    in_loss = np.bincount(tokens.sample, minlength=len(tokens.rows)) > 0
+    inside = np.bincount(tokens.sample, result.changed, len(tokens.rows))[in_loss] > 0
+    reward = tokens.rewards[in_loss] if np.isfinite(tokens.rewards).any() else None
     count = np.bincount(tokens.token[result.changed & (tokens.token >= 0)], minlength=len(tokens.tokens))
     most = [tokens.tokens[at] for at in np.argsort(-count, kind="stable")[:8].tolist() if count[at]]
     return {
@@ -232,6 +239,7 @@ def _corrected(
         TableColumn("correction", "text", "Name of the correction."),
         TableColumn("changed", "number", "Share of all trained tokens that is changed."),
         TableColumn("effective", "number", "Effective sample size of the weights, as a share of the tokens."),
+        _ADVICE,
         *_READ,
     ),
     has_relation=False,  # it reads the lines of the run
@@ -276,6 +284,7 @@ def taken_away(
         "correction": name,
         "changed": float(result.changed.mean()) if len(result.changed) else None,
         "effective": result.effective,
+        "advice": _to_log(tokens, trained),
     }
     return taken_away.table(rows, total=len(rows), offset=0, about=_about(run, tokens) | about)
 
@@ -299,6 +308,7 @@ def taken_away(
         TableColumn("without", "integer", "Samples that log no experts; log experts or rollout_experts."),
         TableColumn("unlike", "integer", "Samples with another number of layers than those before."),
         TableColumn("unreadable", "integer", "Samples whose lines changed while they were read."),
+        _ADVICE,
     ),
     has_relation=False,  # it reads the lines of the run
     example="rlpanel experts runs/exp1",
@@ -330,6 +340,7 @@ def experts(run: RunData, *, samples: Samples = 768) -> Table:
         "without": load.without,
         "unlike": load.unlike,
         "unreadable": tokens.unreadable,
+        "advice": "" if rows else "Log experts or rollout_experts: the experts' ids of each token and layer.",
     }
     return experts.table(rows, total=len(rows), offset=0, about=about)
 
@@ -340,6 +351,13 @@ def _tokens(run: RunData, samples: int) -> GapTokens:
     *_, last = read_gap_tokens(run.index, run.snapshot, chosen_rows(run.snapshot, samples))
     assert isinstance(last, GapTokens)
     return last
+
+
+def _to_log(tokens: GapTokens, trained: GapTokens) -> str:
+    """Return what to log, if there are no trained tokens with the logprobs of both sides."""
+    from rlpanel.drift.gap_causes import verdict
+
+    return "" if len(trained.trainer) else verdict(tokens).advice
 
 
 def _about(run: RunData, tokens: GapTokens) -> dict[str, object]:

@@ -120,3 +120,4 @@ def test_a_run_without_experts_says_what_to_log(tmp_path: Path) -> None:
         table = experts_question(run.data)
     assert len(table.frame()) == 0
     assert (table.about["without"], table.about["layers"]) == (96, 0)
+    assert table.about["advice"].startswith("Log experts")

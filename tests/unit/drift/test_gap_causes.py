@@ -101,6 +101,7 @@ def test_a_number_that_measures_something_is_no_place(tmp_path: Path) -> None:
 
 def test_a_number_that_may_be_an_id_is_named_and_not_compared(tmp_path: Path) -> None:
     numbers = {"colour": lambda engine: engine, "reward": lambda engine: engine, "size": lambda engine: 8}
+    numbers["angle"] = lambda engine: engine + 0.5
     tokens = tokens_of(one_file(tmp_path, **numbers))
     assert tokens.labels == {}
     assert "places by colour: log a number that is an id as text" in verdict(tokens).unchecked

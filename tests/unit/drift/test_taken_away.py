@@ -119,3 +119,30 @@ def test_questions_put_what_was_logged_first(tmp_path: Path) -> None:
     assert frame.set_index("correction")["agrees"]["icepop"] == 1
     assert taken.about["correction"] == "logged"
     assert taken.about["changed"] == frame["changed"][0]
+    assert taken.about["advice"] == ""
+
+
+def test_questions_say_what_to_log(tmp_path: Path) -> None:
+    folder = bigrams.write(tmp_path / "run", bigrams.rounding())
+    for path in folder.glob("*.jsonl"):
+        lines = [json.loads(text) for text in path.read_text().splitlines()]
+        for line in lines:
+            del line["rollout_logprobs"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with rlpanel.open_run(folder, follow=False) as run:
+        for table in (corrections(run.data), taken_away_question(run.data)):
+            assert not table.rows
+            assert table.about["advice"] == "Log logprobs and rollout_logprobs of the same tokens."
+
+
+def test_samples_outside_the_loss_are_in_no_share(tmp_path: Path) -> None:
+    """A correction that changes each trained token changes all samples, and leaves no others."""
+    folder = masked_run(tmp_path / "run")
+    for path in folder.glob("*.jsonl"):
+        lines = [json.loads(text) for text in path.read_text().splitlines()]
+        for line in lines[::4]:
+            line["loss_mask"] = [0] * len(line["logprobs"])
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with rlpanel.open_run(folder, follow=False) as run:
+        row = corrections(run.data, name="tis", low=1e3, high=1e4).rows[0]
+    assert (row["changed"], row["samples_changed"], row["reward_others"]) == (1, 1, None)

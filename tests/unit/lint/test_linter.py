@@ -102,9 +102,12 @@ def test_changed_run_json_marks_all_steps_again(tmp_path: Path) -> None:
     assert (before.results[0].failed, after.results[0].failed) == (0, len(lines))
 
 
+@pytest.mark.parametrize(("begun", "steps"), [(100, (8, 8)), (1000, (32, 16))])
 @pytest.mark.parametrize("per_step", [16, 64])
-def test_page_reads_one_step_of_many_samples(per_step: int, tmp_path: Path) -> None:
-    """The steps that are read are the same in a run that grows as in one that was complete at once."""
+def test_page_reads_one_step_of_many_samples(
+    per_step: int, begun: int, steps: tuple[int, int], tmp_path: Path
+) -> None:
+    """The first steps are all read: 32 of those that are there when the page is opened, or 8 of a new run."""
     lines = [
         {
             "step": at // per_step,
@@ -114,21 +117,19 @@ def test_page_reads_one_step_of_many_samples(per_step: int, tmp_path: Path) -> N
         }
         for at in range(6400)
     ]
-    write(tmp_path, lines[:1000])
+    write(tmp_path, lines[:begun])
     with open_run(tmp_path, follow=False) as run:
         grown, whole = (Linter(run.index, ["logprob_negative"], most=8, spread=1024) for _ in range(2))
         list(grown.update(run.view, LATER))
-        for start in range(1000, len(lines), 900):
+        for start in range(begun, len(lines), 900):
             grow(run, tmp_path, lines[start : start + 900], min(start + 900, len(lines)))
             *_, last = grown.update(run.view, LATER)
         *_, once = whole.update(run.view, LATER)
-    early = 256 // 8 * per_step
-    assert once.read == 256 + 8 * ((len(lines) - early) // 1024)
-    assert once.samples == len(lines)
-    assert last.read == once.read
-    # Of a step that was still written, other samples were read.
-    assert [(r.state, r.checked) for r in last.results] == [(r.state, r.checked) for r in once.results]
-    assert once.failed
+    for found, early in ((once, 32), (last, steps[per_step == 64])):
+        assert found.read == 8 * (early + (len(lines) - early * per_step) // 1024)
+        assert found.samples == len(lines)
+        assert found.results[0].checked == found.read
+        assert found.failed
 
 
 @pytest.mark.slow
@@ -337,3 +338,16 @@ def test_a_rule_of_steps_alone_names_no_field_that_is_logged(tmp_path: Path) -> 
     result = by_name(linted(write(tmp_path, lines), ["one_group"]))["one_group"]
     assert (result.state, result.remark) == ("not checkable", f"{len(lines)} of {len(lines)} samples")
     assert result.log == result.rule.otherwise
+
+
+@pytest.mark.parametrize(("without", "state"), [(8, "passed"), (128, "not checkable")])
+def test_a_rule_of_steps_alone_names_all_that_it_may_lack(without: int, state: str, tmp_path: Path) -> None:
+    """Where it checks some samples, it asks for no field; where it checks none, for all that it reads."""
+    lines = recorded("grpo_couplets", range(1, 3))
+    for line in lines[:without]:
+        line["prompt"] = ""
+    run = {"num_generations": 8}
+    result = by_name(linted(write(tmp_path, lines, run), ["one_group"]))["one_group"]
+    assert (result.state, result.rule.otherwise in result.log) == (state, state != "passed")
+    assert result.checked == (len(lines) - without if state == "passed" else 0)
+    assert bool(result.log) == (state != "passed")
