@@ -13,9 +13,9 @@ import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.app.demo import write_recording
 from rlpanel.errors import QueryError
+from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
-from rlpanel.queries.question import QUESTIONS
 from rlpanel.queries.reports.notes import annotate
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import NESTED, Table
