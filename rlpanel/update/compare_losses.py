@@ -315,7 +315,6 @@ def _outcome(
 ) -> LossOutcome:
     known = loss.advantages.sample[loss.kept & np.isfinite(loss.advantages.sample)]
     trained, weight = float(batch.trained.sum()), totals.weight
-    ordered = np.cumsum(np.sort(weight)[::-1])
     has = weight > 0
     total = float(weight.sum())
     mass = np.bincount(code, weight, len(names)) if total else np.zeros(len(names))
@@ -326,7 +325,7 @@ def _outcome(
         samples=int(loss.kept.sum()),
         weighted=int(has.sum()),
         effective=totals.effective if total else 0.0,
-        half=int(np.searchsorted(ordered, 0.5 * total * (1 - 1e-9))) + 1 if total else 0,
+        half=totals.half,
         mean=_without_dust(known) if len(known) else None,
         std=float(known.std()) if len(known) else None,
         clipped=totals.clipped / trained if trained else None,

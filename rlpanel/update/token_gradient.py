@@ -29,6 +29,8 @@ from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
 
 #: Bound of −d in exp(−d), as in verl.
 _MAX_LOG = 20.0
+#: Relative error of sums of logged advantages, which trainers compute in float32.
+_ROUNDING = 1e-6
 
 
 class PreparedLoss:
@@ -218,6 +220,14 @@ class LossTotals:
         """Effective number of samples: (Σ w)² ÷ Σ w² (Kish 1965); NaN without weight."""
         square = float((self.weight**2).sum())
         return float(self.weight.sum()) ** 2 / square if square else float("nan")
+
+    @property
+    def half(self) -> int:
+        """Number of the heaviest samples that carry half of the weight; 0 without weight."""
+        sums = np.cumsum(np.sort(self.weight)[::-1])
+        if not len(sums) or not sums[-1]:
+            return 0
+        return int(np.searchsorted(sums, sums[-1] * 0.5 * (1 - _ROUNDING))) + 1
 
 
 def loss_totals(

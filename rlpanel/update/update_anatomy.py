@@ -180,7 +180,6 @@ def anatomy(
     of_tokens, cancelled = _of_tokens(batch, pushes, total, limit)
     phrases, searched = _of_phrases(batch, pushes, totals, total, limit)
     order = np.argsort(-totals.weight, kind="stable")
-    half = int(np.searchsorted(np.cumsum(totals.weight[order]), 0.5 * totals.weight.sum() * (1 - 1e-9))) + 1
     trained = float(batch.trained.sum())
     moments = group_moments(batch, batch.reward)
     has_reward = np.isfinite(batch.reward)
@@ -192,7 +191,7 @@ def anatomy(
         advantage=advantage,
         rows=rows + of_tokens + phrases,
         phrase_samples=searched,
-        half=order[:half] if totals.weight.any() else order[:0],
+        half=order[: totals.half],
         clipped=totals.clipped / trained if trained else float("nan"),
         masked=1 - trained / batch.size if batch.size else float("nan"),
         flat=float(flat[has_reward].mean()) if has_reward.any() else float("nan"),

@@ -154,6 +154,8 @@ def test_two_clicks_show_the_samples_of_a_reward_hack(board: BoardPage) -> None:
     page.locator(".rl-reward-find button").click()
     feature = page.locator(".rl-reward-features button").first
     expect(feature).to_contain_text("Let me count")
+    is_whole = "name => name.scrollWidth <= name.clientWidth && name.scrollHeight <= name.clientHeight"
+    assert feature.locator(".label span").evaluate(is_whole)
     expect(page.locator(".rl-reward-said")).to_contain_text("Candidates of a reward hack")
     assert page.evaluate("window.clicks") == 1
     feature.click()

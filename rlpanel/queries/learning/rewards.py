@@ -161,7 +161,7 @@ def reward_parts(run: RunData, *, steps: Steps = None, by: By = "run") -> Table:
         TableColumn("least_z", "number", "Least z of a named feature, corrected for the number of tests."),
         REMARKS,
     ),
-    has_relation=False,  # it reads the lines of the run
+    relation_options={"limit": None},
     example="rlpanel reward-pays runs/exp1 --steps 40..60",
     agents="Name phrases, tool calls and behaviours that the reward pays for beyond the held-out score: "
     "candidates of a reward hack, each with samples.",

@@ -82,7 +82,10 @@ _READ = (
         TableColumn("missing", "texts", "Measures that the run does not log."),
         REMARKS,
     ),
-    has_relation=False,  # it reads the lines of the run
+    relation=(
+        *("token", "step", "count", "frequency", "samples", "probability", "ref_probability", "entropy"),
+        *("kl", "advantage", "tokens"),
+    ),
     example='rlpanel token-trend runs/exp1 "Wait" "<|im_end|>" --by step',
     agents="Follow tokens over training: frequency, probability of policy and reference, entropy, KL.",
 )
@@ -195,7 +198,7 @@ def token_trend(
         TableColumn("least_z", "number", "Size of z that chance reaches in one of a hundred such tables."),
         *_READ,
     ),
-    has_relation=False,  # it reads the lines of the run
+    relation_options={"limit": None},
     example="rlpanel changed-tokens runs/exp1 --steps 40..60 --since 1..20",
     agents="Rank tokens by the change of their frequency between two ranges of steps.",
 )

@@ -160,7 +160,7 @@ def _steps(bounds: tuple[int, int], verdict: str) -> str | None:
         TableColumn("unreadable", "integer", "Samples whose lines changed while they were read."),
         TableColumn("remarks", "texts", "What is approximated or missing, and what to log."),
     ),
-    has_relation=False,  # it reads the lines of the run
+    relation_options={"limit": None},
     example="rlpanel learned runs/exp1 --steps 20..40",
     agents="Compare each prompt's next visit: tokens whose logprob changed in the same context, phrases that "
     "became more or less frequent, and the advantage that pushed them.",

@@ -140,7 +140,11 @@ _ABOUT = (
             "Rank correlation of push and change of frequency over the phrases; a correlation, no proof.",
         ),
     ),
-    has_relation=False,  # it reads the lines of the run
+    relation=(
+        *("dimension", "value", "share", "push", "tokens", "samples", "change", "reward", "advantage"),
+        *("step", "uid"),
+    ),
+    relation_options={"limit": None},
     example="rlpanel update runs/exp1 --step 20",
     agents="Show which tokens, turns, samples, groups and reward parts carried a step's gradient.",
 )
@@ -307,7 +311,6 @@ class _Heaviest:
         TableColumn("by", "text", "Label by whose values mass is summed."),
         TableColumn("labels", "texts", "Labels that can be it."),
     ),
-    has_relation=False,  # it reads the lines of the run
     example="rlpanel what-if runs/exp1 --algorithm dr_grpo --step 20",
     agents="Compute what GRPO, Dr. GRPO, RLOO, GSPO, CISPO, DAPO, TIS and others do with a step's samples.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from rlpanel.cli.commands import app
 from rlpanel.mcp_server.doc_pages import read_page
 from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.sql import relations
+from rlpanel.sql.statement import OF_STEPS
 from tests.factories import write_run
 
 #: Page or part of the board → questions with the same numbers.
@@ -40,34 +42,19 @@ ELSEWHERE = {"trend", "gate", "sql", "columns"}
 #: Questions whose command has another form.
 OTHER_COMMANDS = {"sample_tokens": "sample"}
 
-#: Questions that are no tables of SQL: they ask for an option, read the log, or compare runs.
+#: Reason why a question is no table of SQL → questions.
 NO_TABLE = {
-    *(
-        "runs",
-        "sample",
-        "sample_tokens",
-        "tokens",
-        "news",
-        "lint",
-        "contrast",
-        "compare",
-        "explain",
-        "bisect",
-    ),
-    *(
-        "drift",
-        "corrections",
-        "taken_away",
-        "experts",
-        "search",
-        "tree",
-        "in_flight",
-        "update",
-        "what_if",
-        "reward_pays",
-    ),
-    *("token_trend", "changed_tokens", "learned", "diverge", "gate", "settings", "sql"),
-    *("failures", "judges", "report"),
+    "it is asked of a folder of runs": {"runs"},
+    "it needs an option": {
+        *("sample", "sample_tokens", "news", "contrast", "compare", "explain", "search", "tree"),
+        *("diverge", "gate", "sql"),
+    },
+    "it is a table function of steps": {"tokens"},
+    "it is about now, not about the log": {"in_flight"},
+    "it compares runs": {"settings"},
+    "it reads a part of the lines, and its rows mean little without the facts beside them": {
+        *("lint", "bisect", "drift", "corrections", "taken_away", "experts", "report", "failures", "judges"),
+    },
 }
 
 
@@ -91,8 +78,24 @@ def test_each_question_is_a_command_and_a_tool(name: str) -> None:
     assert f"`{name}`" in read_page("agents-cli.md")
 
 
-def test_the_other_questions_are_tables_of_sql() -> None:
-    assert set(relations()) - {"samples"} == set(QUESTIONS) - NO_TABLE - {"samples"}
+def test_each_question_is_a_table_of_sql_unless_there_is_a_reason() -> None:
+    left_out = [name for names in NO_TABLE.values() for name in names]
+    assert {*relations(), *left_out} == set(QUESTIONS)
+    assert len(left_out) + len(relations()) == len(QUESTIONS)
+    of_root = {name for name, question in QUESTIONS.items() if question.of_root}
+    assert NO_TABLE["it is asked of a folder of runs"] == of_root
+    needs = {
+        name
+        for name, question in QUESTIONS.items()
+        if any(parameter.default is inspect.Parameter.empty for parameter in question.parameters)
+    }
+    assert NO_TABLE["it needs an option"] == needs - of_root
+    assert NO_TABLE["it is a table function of steps"] <= set(OF_STEPS)
+
+
+def test_the_questions_for_an_update_are_tables_of_sql() -> None:
+    asked = {*ASKED_BY["update"], "prompt_costs", "token_trend", "changed_tokens", "trend"}
+    assert asked <= set(relations())
 
 
 def test_python_answers_by_the_same_names(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
+from rlpanel.app.demo import write_recording
 from rlpanel.errors import QueryError
+from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
-from rlpanel.queries.question import QUESTIONS
 from rlpanel.queries.reports.notes import annotate
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import Table
+from rlpanel.queries.table import NESTED, Table
 from rlpanel.sql import run_query
 from tests.factories import append, line, write_run
 
@@ -184,6 +185,22 @@ def test_clusters_and_notes_are_tables(tmp_path: Path) -> None:
     annotate(opened.data, uid, tag="odd")
     found = opened.sql("select n.tag, n.note, s.step from notes n join samples s using (uid)")
     assert found.astype(object).where(found.notna(), None).to_numpy().tolist() == [["odd", None, 1]]
+
+
+@pytest.mark.parametrize(
+    "name", ["update", "what_if", "reward_pays", "token_trend", "changed_tokens", "learned"]
+)
+def test_questions_for_an_update_have_the_rows_of_their_usual_options(tmp_path: Path, name: str) -> None:
+    with rlpanel.open_run(write_recording("grpo_calculator", tmp_path / "run"), follow=False) as run:
+        asked = run.ask(name, **QUESTIONS[name].relation_options)
+        found = run.sql(f"from {name}")
+        assert len(found) == asked.size == asked.total > 0
+        for column in asked.columns:
+            if column.name not in found or column.type in NESTED:
+                continue
+            wanted = [None if each == "" or pd.isna(each) else each for each in asked.relation()[column.name]]
+            shown = [None if pd.isna(each) else each for each in found[column.name]]
+            assert shown == wanted, column.name
 
 
 def test_tables_can_be_joined(run: Run) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpanel.update.loss_algorithms import ALGORITHMS, algorithm_named
-from rlpanel.update.token_gradient import PreparedLoss, correlation, loss_totals
+from rlpanel.update.token_gradient import LossTotals, PreparedLoss, correlation, loss_totals
 from rlpanel.update.update_batch import UpdateBatch
 from tests.unit.update.loops import Case, by_token, group_advantages, random_case, slopes, whitened
 
@@ -211,3 +211,24 @@ def test_an_episode_of_several_rows_counts_once_in_its_group() -> None:
     )  # fmt: skip
     found = PreparedLoss(batch, ALGORITHMS["dr_grpo"]).advantages.sample
     np.testing.assert_allclose(found, [0.5, 0.5, 0.5, -0.5])
+
+
+@pytest.mark.parametrize(
+    ("weight", "half"),
+    [
+        ([], 0),
+        ([0.0, 0.0], 0),
+        ([1.0], 1),
+        ([1.0, 1.0, 1.0], 2),
+        ([0.1, 0.4, 0.5], 1),
+        ([0.1, 0.41, 0.49], 2),
+    ],
+)
+def test_half_of_the_weight_is_that_of_the_heaviest_samples(weight: list[float], half: int) -> None:
+    assert LossTotals(np.array(weight), np.array(weight), 0, 0.0, 0.0, 0.0).half == half
+
+
+def test_a_sample_against_all_others_of_its_group_carries_half_also_in_float32() -> None:
+    advantage = np.array([2.46789312, *[-0.352556169] * 7])  # as a trainer logged them
+    assert abs(advantage.sum()) > 1e-9
+    assert LossTotals(np.abs(advantage), advantage, 0, 0.0, 0.0, 0.0).half == 1

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.store.columns.columns import BLOCK_ROWS, StepsOfBlocks
+from rlpanel.settings import TableLimits
+from rlpanel.store.columns.columns import BLOCK_ROWS, Columns, StepsOfBlocks
+from rlpanel.store.columns.row_builder import Rows
+from rlpanel.store.columns.row_table import RowTable
 
 RNG = np.random.default_rng(3)
 #: Steps of rows in the order of the steps, with some that arrived late, and in any order.
@@ -40,3 +43,28 @@ def test_of_rows_that_were_added_only_the_new_blocks_are_read() -> None:
     step[: 5 * BLOCK_ROWS] = 99  # what is known of them stays
     assert blocks.parts(step, np.array([2])) == [slice(2 * BLOCK_ROWS, 3 * BLOCK_ROWS)]
     assert blocks.parts(step, np.array([7])) == [slice(7 * BLOCK_ROWS, 8 * BLOCK_ROWS)]
+
+
+def test_a_table_that_drops_dead_rows_forgets_their_blocks() -> None:
+    table = RowTable(TableLimits(dead_rows=BLOCK_ROWS))
+    table.files += ["a", "b"]
+    for file, steps in enumerate([[1, 1, 1, 2], [3, 4]]):
+        size = len(steps) * BLOCK_ROWS
+        metadata = {name: np.zeros(size, kind) for name, kind in Columns.METADATA.items()}
+        metadata["step"] += np.repeat(steps, BLOCK_ROWS)
+        metadata["file"] += file
+        metadata["offset"] += np.arange(size)
+        metadata["hash"] += RNG.integers(0, 1 << 62, size).astype(np.uint64)
+        table.add(Rows(metadata, {}, {}), 1)
+
+    def rows_of(step: int) -> tuple[int, ...]:
+        columns = table.columns
+        steps = columns.metadata["step"].view(columns.rows)
+        rows = columns.blocks.rows(steps, np.array([step]), np.ones(columns.rows, bool))
+        return (int(rows[0]), len(rows)) if len(rows) else ()
+
+    assert rows_of(4) == (5 * BLOCK_ROWS, BLOCK_ROWS)
+    table.mark_dead([0], 2)
+    assert table.columns.rows == 2 * BLOCK_ROWS
+    assert rows_of(1) == ()
+    assert rows_of(4) == (BLOCK_ROWS, BLOCK_ROWS)
