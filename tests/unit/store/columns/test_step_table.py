@@ -58,6 +58,8 @@ def test_statistics_of_several_columns_are_those_of_each() -> None:
     found = frozen.stats_of(["z", "y"])
     np.testing.assert_array_equal(found, np.stack([frozen.stats("z"), frozen.stats("y")], axis=1))
     assert frozen.stats_of([]).shape == (5, 0, len(frozen.values))
+    for first in range(len(frozen.values) + 1):
+        assert np.array_equal(frozen.stats_of(["z", "y"], first), found[..., first:], equal_nan=True)
 
 
 def test_missing_values_do_not_count() -> None:
