@@ -159,9 +159,9 @@ class RunTexts:
     def moments(self, steps: Sequence[int]) -> dict[str, np.ndarray]:
         """Return mean and variance of each number at some steps, shape (S, 2); NaN where it is not known."""
         alike: dict[tuple[str, ...], list[int]] = {}
-        for at, step in enumerate(steps):
-            if step in self.steps:
-                alike.setdefault(tuple(self.steps[step].numbers), []).append(at)
+        position = {step: at for at, step in enumerate(steps)}
+        for step in sorted(position.keys() & self.steps.keys()):
+            alike.setdefault(tuple(self.steps[step].numbers), []).append(position[step])
         found: dict[str, np.ndarray] = {}
         for names, places in alike.items():  # most steps have the same numbers
             values = np.array([self.steps[steps[at]].moments for at in places])

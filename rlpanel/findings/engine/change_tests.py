@@ -260,12 +260,13 @@ def beyond(
     """
     if not context.available(signal):
         return None
+    lowest, highest = context.place_series.bounds(signal)
+    if not (highest > limit if sign > 0 else lowest < limit):
+        return None
     table = PlaceTable.of(context, signal, sign)
     least = min(least, len(context.steps))
     with np.errstate(all="ignore"):
         margin = sign * (table.mean - limit)
-        if not (margin > 0).any():
-            return None
         masks = _stretches(margin > 0, least)
         if table.is_share:
             masks = [_beyond_chance(table, row, mask, limit) for row, mask in enumerate(masks)]

@@ -326,7 +326,13 @@ class PlaceSeries:
         self._earlier_signals = previous._signals if previous is not None and usable else {}
         moved = self._stale | (self._position != np.arange(len(self.steps)))
         #: Number of first steps that are as they were in the earlier result.
-        self.unchanged = (int(moved.argmax()) if moved.any() else len(moved)) if self._earlier else 0
+        self.unchanged = first = int(moved.argmax()) if moved.any() else len(moved)
+        if not self._earlier:
+            self.unchanged = 0
+        self._is_longer = previous is not None and first >= len(previous.steps)
+        #: Statistics of the columns at these steps, which the next check adds to.
+        self.column_stats: tuple[tuple[str, ...], GrowingTable] | None = None
+        self._earlier_stats = previous.column_stats if previous is not None and self._is_longer else None
         #: States of the tests of series, which the next check goes on with.
         self.scans: dict[Hashable, Any] = {}
         self.earlier_scans = previous.scans if previous is not None and usable else {}
@@ -360,10 +366,17 @@ class PlaceSeries:
 
         Its parts are the mean, the variance of the mean, the number of samples and of groups.
         """
+        return self._table(signal).values
+
+    def bounds(self, signal: Signal) -> tuple[float, float]:
+        """Return the smallest and the largest mean of a signal over all places and steps."""
+        return self._table(signal).bounds
+
+    def _table(self, signal: Signal) -> GrowingTable:
         if signal.name not in self._tables:
             self._tables[signal.name] = self._compute(signal)
             self._signals[signal.name] = signal
-        return self._tables[signal.name].values
+        return self._tables[signal.name]
 
     def scan(self, key: Hashable, least: float, base: Base) -> Scan:
         """Return the state of a test after the unchanged steps; a new one if it used others.
@@ -373,6 +386,24 @@ class PlaceSeries:
         known: Scan | None = self.earlier_scans.get(key)
         known = known and known.reusable(self.unchanged)
         return known if known is not None and _alike(known.least, least) else Scan(least, base)
+
+    def growing(self, columns: tuple[str, ...], compute: Callable[[int], np.ndarray]) -> GrowingTable:
+        """Return the statistics of the columns at these steps; only those of further steps are computed.
+
+        Parameters
+        ----------
+        columns : tuple of str
+            C columns.
+        compute : callable
+            Returns the table of the steps from a position on, shape (P, C, S).
+        """
+        known = self._earlier_stats
+        if known is None or known[0] != columns:
+            found = GrowingTable(compute(0))
+        else:
+            found = known[1].with_steps(compute(known[1].values.shape[-1]))
+        self.column_stats = columns, found
+        return found
 
     def by_step(self, name: str, compute: Callable[[RowBatch], Sequence[T]]) -> list[T]:
         """Return a result of each step; those of steps that did not change are reused.
@@ -391,7 +422,10 @@ class PlaceSeries:
             if known is None:
                 self._by_step[name] = [each for rows in self._whole.batches for each in compute(rows)]
             else:
-                found = [known[at] for at in self._position.tolist()]
+                if self._is_longer:  # each further step has a new result
+                    found = [*known, *known[:1] * (len(self.steps) - len(known))]
+                else:
+                    found = [known[at] for at in self._position.tolist()]
                 new = (each for rows in self._changed.batches for each in compute(rows))
                 for at, each in zip(np.flatnonzero(self._stale).tolist(), new, strict=False):
                     found[at] = each
@@ -406,6 +440,7 @@ class PlaceSeries:
         self._view = self._fresh = self._whole = self._changed = self._together = None
         self._earlier, self._earlier_signals, self._earlier_by_step = {}, {}, {}
         self.earlier_scans, self.earlier_scan_signals = {}, {}
+        self._earlier_stats = None
         return self
 
     def _compute(self, signal: Signal) -> GrowingTable:
@@ -439,6 +474,12 @@ def _alike(old: float, new: float) -> bool:
     return abs(old - new) <= _SAME_LEAST * abs(old)
 
 
+def _bounds(values: np.ndarray) -> tuple[float, float]:
+    """Return the smallest and the largest number; infinite ones without any."""
+    low = float(np.fmin.reduce(values, axis=None, initial=np.inf))
+    return low, float(np.fmax.reduce(values, axis=None, initial=-np.inf))
+
+
 class GrowingTable:
     """A table whose steps grow in place, so that a new step copies no earlier one.
 
@@ -453,9 +494,24 @@ class GrowingTable:
 
     def __init__(self, values: np.ndarray, room: _Room | None = None) -> None:
         self.values, self._room = values, room
+        self._bounds: tuple[float, float] | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest mean of all places and steps; infinite without any."""
+        if self._bounds is None:
+            self._bounds = _bounds(self.values[MEAN])
+        return self._bounds
 
     def with_steps(self, new: np.ndarray) -> GrowingTable:
         """Return the table with further steps; this one keeps its own."""
+        found = self._longer(new)
+        if self._bounds is not None:
+            low, high = _bounds(new[MEAN])
+            found._bounds = min(low, self._bounds[0]), max(high, self._bounds[1])
+        return found
+
+    def _longer(self, new: np.ndarray) -> GrowingTable:
         steps = self.values.shape[-1]
         room = self._room
         if room is None or not room.take(steps, steps + new.shape[-1]):

@@ -37,8 +37,8 @@ class ColumnStats:
     ----------
     columns : sequence of str
         C columns.
-    stats : ndarray of float, shape (5, C, S)
-        See `rlpanel.store.columns.step_stats.Steps.stats`.
+    stats : ndarray of float, shape (6, C, S)
+        See `with_std`.
 
     Attributes
     ----------
@@ -48,11 +48,8 @@ class ColumnStats:
     """
 
     def __init__(self, columns: Sequence[str], stats: np.ndarray) -> None:
-        self.columns, self._stats = tuple(columns), stats
+        self.columns, self._stats, self.std = tuple(columns), stats[:-1], stats[-1]
         self._at = {name: at for at, name in enumerate(self.columns)}
-        count, squares = stats[COUNT], np.where(stats[MIN] == stats[MAX], 0.0, stats[M2])
-        with np.errstate(all="ignore"):
-            self.std = np.where(count > 1, np.sqrt(squares / (count - 1)), np.nan)
 
     def __contains__(self, column: str) -> bool:
         return column in self._at
@@ -61,6 +58,14 @@ class ColumnStats:
         """Return the statistics of some columns, shape (5, C, S), and their standard deviations, (C, S)."""
         at = [self._at[name] for name in columns]
         return self._stats[:, at], self.std[at]
+
+
+def with_std(stats: np.ndarray) -> np.ndarray:
+    """Return the statistics of `rlpanel.store.columns.step_stats.Steps.stats_of` and the deviations."""
+    count, squares = stats[COUNT], np.where(stats[MIN] == stats[MAX], 0.0, stats[M2])
+    with np.errstate(all="ignore"):
+        std = np.where(count > 1, np.sqrt(squares / (count - 1)), np.nan)
+    return np.concatenate([stats, std[None]])
 
 
 @dataclass(frozen=True)
@@ -141,22 +146,24 @@ class RuleContext:
 
     def spread(self, column: str) -> float:
         """Return the median over the steps of the samples' standard deviation; NaN if none is known."""
-        if column in self._spreads:
-            return self._spreads[column]
-        found = self.snapshot.steps.std(column)[: len(self.steps)]  # raises an error for another name
-        return float(row_median(found[None])[0])
-
-    @cached_property
-    def _spreads(self) -> dict[str, float]:
-        """The spread of each stored column."""
-        found = row_median(self.step_stats.std)
-        return dict(zip(self.step_stats.columns, found.tolist(), strict=True))
+        known: dict[str, float] = self.results.setdefault(RuleContext.spread, {})
+        if column not in known:
+            if column in self.step_stats:
+                found = self.step_stats.of([column])[1][0]
+            else:
+                found = self.snapshot.steps.std(column)[: len(self.steps)]  # raises an error for another name
+            known[column] = float(row_median(found[None])[0])
+        return known[column]
 
     @cached_property
     def step_stats(self) -> ColumnStats:
         """Statistics of all stored columns at the complete steps."""
-        steps = self.snapshot.steps
-        return ColumnStats(steps.columns, steps.stats_of(steps.columns)[..., : len(self.steps)])
+        steps, size = self.snapshot.steps, len(self.steps)
+
+        def read(first: int) -> np.ndarray:
+            return with_std(steps.stats_of(steps.columns, first)[..., : size - first])
+
+        return ColumnStats(steps.columns, self.place_series.growing(steps.columns, read).values)
 
     @cached_property
     def change_z(self) -> float:

@@ -121,8 +121,7 @@ def is_share(context: RuleContext, column: str) -> bool:
     """Return True if a column has 0 and 1 only: then its variance follows from its mean."""
     key = is_share, column
     if key not in context.results:
-        steps, some = context.snapshot.steps, slice(0, len(context.steps))
-        stats = steps.stats(column)[:, some]
+        stats = context.step_stats.of([column])[0][:, 0]
         count, mean, squares, low, high = stats[:, stats[COUNT] > 0][[COUNT, MEAN, M2, MIN, MAX]]
         # The computed mean of equal values can differ from them by rounding.
         off = np.abs(np.where(low == high, 0.0, squares) - count * mean * (1 - mean))

@@ -48,7 +48,35 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
     The share of samples without an advantage must rise by 5 points, by a test of two windows of steps.
     """
     advice = "Check the learning rate, the loss and the precision; the policy may have diverged."
-    yield from _unscored_tokens(context, advice)
+    if any(context.place_series.by_step("invalid arrays", _have_invalid_arrays)):
+        yield from _unscored_tokens(context, advice)
+        yield from _invalid_arrays(context, advice)
+    without = ShareRule(
+        signal=_missing_advantage,
+        verb="have no finite advantage",
+        noun="samples without an advantage",
+        of="of the samples",
+        rise=0.05,
+        column="advantage",
+        where="missing(advantage)",
+        advice=advice,
+    )
+    yield from share_findings(context, without, "advantage")
+
+
+def _have_invalid_arrays(rows: RowBatch) -> list[bool]:
+    """Return for each step of some rows if an array has NaN, infinity or null."""
+    bad = np.zeros(len(rows), bool)
+    for column in UNSCORED.values():
+        bad |= rows.number(column) > 0
+    for mean, count in _SUMS.values():
+        bad |= (rows.number(count) > 0) & ~np.isfinite(rows.number(mean))
+    found: list[bool] = (np.bincount(rows.position, bad, minlength=len(rows.steps)) > 0).tolist()
+    return found
+
+
+def _invalid_arrays(context: RuleContext, advice: str) -> Iterator[Finding]:
+    """Return a finding for each other array with invalid numbers."""
     seen = np.zeros(len(context.rows), bool)
     for array, (mean, count) in _SUMS.items():
         if not {mean, count} <= set(context.snapshot.steps.columns):
@@ -68,17 +96,6 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
                 tab="tokens",
                 subject=array,
             )
-    without = ShareRule(
-        signal=_missing_advantage,
-        verb="have no finite advantage",
-        noun="samples without an advantage",
-        of="of the samples",
-        rise=0.05,
-        column="advantage",
-        where="missing(advantage)",
-        advice=advice,
-    )
-    yield from share_findings(context, without, "advantage")
 
 
 def _unscored_tokens(context: RuleContext, advice: str) -> Iterator[Finding]:

@@ -67,7 +67,11 @@ class TextChange:
 
 def read_steps(context: RuleContext) -> list[int]:
     """Return the complete steps whose texts were read, ascending."""
-    return [step for step in context.steps.tolist() if context.texts and step in context.texts.steps]
+    if read_steps not in context.results:
+        read = np.array(sorted(context.texts.steps), int) if context.texts else np.empty(0, int)
+        context.results[read_steps] = read[np.isin(read, context.steps)].tolist()
+    found: list[int] = context.results[read_steps]
+    return found
 
 
 def text_change(context: RuleContext, name: str, sign: int = 1) -> TextChange | None:

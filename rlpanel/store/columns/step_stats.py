@@ -323,26 +323,38 @@ class Steps:
         """Return all statistics of a column per step, shape (5, S); see `stat`."""
         return self._stats(column, slice(None))
 
-    def stats_of(self, columns: Sequence[str]) -> np.ndarray:
+    def stats_of(self, columns: Sequence[str], first: int = 0) -> np.ndarray:
         """Return all statistics of some columns per step, shape (5, C, S): far faster than one by one.
 
-        The statistics of all columns are computed, see `compute_all`.
+        The steps before the one at the position ``first`` are left out. The statistics of all columns are
+        computed, see `compute_all`.
         """
         self.compute_all()
         if not self._chunks or not columns:
-            return np.empty((5, len(columns), len(self.values) if self._chunks else 0))
-        chunks: Sequence[np.ndarray] = self._chunks
+            return np.empty((5, len(columns), len(self.values) - first if self._chunks else 0))
+        chunks, cut = self._chunks_from(first)
         if tuple(columns) != self.columns:
             at = [self.columns.index(column) for column in columns]
             chunks = [chunk[:, at] for chunk in chunks]
         found = np.concatenate(chunks, axis=-1)
         if not self._is_in_order:
             found = found[..., self._order]
+        found = found[..., cut:]
         if self._by_rows and self.further is not None:
             for place, column in enumerate(columns):
                 if column in self.further.columns:
-                    found[:, place] = self._with_further(column, self.further)
+                    found[:, place] = self._with_further(column, self.further)[:, first:]
         return found
+
+    def _chunks_from(self, first: int) -> tuple[Sequence[np.ndarray], int]:
+        """Return the chunks of the steps from a position on, and how many steps they have before it."""
+        if not self._is_in_order:
+            return self._chunks, first
+        for at, chunk in enumerate(self._chunks):
+            if first < chunk.shape[-1]:
+                return self._chunks[at:], first
+            first -= chunk.shape[-1]
+        return self._chunks[-1:], self._chunks[-1].shape[-1]
 
     def _stats(self, column: str, which: int | slice) -> np.ndarray:
         if column not in self.columns:

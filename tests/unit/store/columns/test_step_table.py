@@ -60,6 +60,18 @@ def test_statistics_of_several_columns_are_those_of_each() -> None:
     assert frozen.stats_of([]).shape == (5, 0, len(frozen.values))
 
 
+def test_statistics_from_a_position_on() -> None:
+    draw = np.random.default_rng(1)
+    for steps in (np.arange(3 * CHUNK), draw.permutation(3 * CHUNK)):
+        made = StepTable()
+        for part in np.array_split(np.arange(len(steps)), 5):
+            made.add(steps[part], {"x": draw.normal(size=len(part)), "y": draw.normal(size=len(part))}, 1)
+        frozen = made.freeze()
+        every = frozen.stats_of(["y", "x"])
+        for first in (0, 1, CHUNK - 1, CHUNK, CHUNK + 1, len(steps) - 1, len(steps)):
+            np.testing.assert_array_equal(frozen.stats_of(["y", "x"], first), every[..., first:])
+
+
 def test_missing_values_do_not_count() -> None:
     steps = table(([1, 1, 1, 1], [1, np.nan, np.inf, 3])).freeze()
     assert (steps.mean("x").tolist(), steps.stat("x", COUNT).tolist(), steps.samples.tolist()) == (
