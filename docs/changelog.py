@@ -79,7 +79,8 @@ def with_fragments(changelog: str, texts: dict[Path, str]) -> str:
         entries, next_heading, others = after.partition("\n### ")
         entries = f"{entries.rstrip()}\n" if entries.strip() else "\n"
         section = f"{before}{title_of_kind}{entries}{lines}{next_heading}{others}"
-    return f"{head}{title}{section.rstrip()}\n{chr(10) if mark else ''}{mark}{older}"
+    section = f"{section.rstrip()}\n" if section.strip() else ""
+    return f"{head}{title}{section}{chr(10) if mark else ''}{mark}{older}"
 
 
 def released(changelog: str, version: str, day: str) -> str:

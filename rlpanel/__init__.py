@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlpanel.schema import Sample
     from rlpanel.sources.discovery.directory import discover
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULE_OF = {
     "board": "rlpanel.app.page.notebook_board",
