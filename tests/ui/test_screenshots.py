@@ -218,7 +218,8 @@ def test_the_agents_of_the_docs(board: BoardPage, root: Path, tmp_path: Path, th
     assert len(picture(board, f"investigations-{theme}.png", tmp_path)) > 50_000
 
 
-def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path, theme: str) -> None:
     chance = random.Random(3)
     by_class = {
         "learnt": lambda at: 0.05 if at < 0.5 else 0.95,
@@ -229,7 +230,8 @@ def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -
         "steady": lambda at: 0.5,
     }
     kinds = [*by_class] * 12
-    (root / "classes").mkdir()
+    run = f"classes-{theme}"
+    (root / run).mkdir()
     for step in range(1, 41):
         lines = [
             line(
@@ -240,12 +242,12 @@ def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -
             for prompt in chance.sample(range(len(kinds)), 30)
             for _ in range(8)
         ]  # fmt: skip
-        append(root / "classes" / "rollout_data_rank_0.jsonl", *lines)
-    board.go(run="classes", page="prompts", theme="dark", **{"class": "flickers"}).settled()
+        append(root / run / "rollout_data_rank_0.jsonl", *lines)
+    board.go(run=run, page="prompts", theme=theme, **{"class": "flickers"}).settled()
     expect(board.page.locator(".rl-prompt-grid canvas").first).to_be_visible()
     expect(board.page.locator(".rl-prompts-table .tabulator-row").first).to_be_visible()
     board.settled().page.mouse.move(5, 500)
-    assert len(picture(board, "prompts-dark.png", tmp_path)) > 50_000
+    assert len(picture(board, f"prompts-{theme}.png", tmp_path)) > 50_000
 
 
 @pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])
