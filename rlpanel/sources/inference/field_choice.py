@@ -155,7 +155,9 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
     def _is_choice_label(self, key: str) -> bool:
         """Return True for single letters: the right choices of a task, not what a policy wrote."""
         values = self._columns[key].values if key in self._columns else []
-        return bool(values) and all(isinstance(value, str) and len(value.strip()) == 1 for value in values)
+        return bool(values) and all(
+            isinstance(value, str) and len(value.strip()) == 1 and value.strip().isalpha() for value in values
+        )
 
     def _doubt_shared_reward(self) -> None:
         """Say that several responses of a record have one reward: it may be that of all of them together."""
