@@ -117,13 +117,13 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
     title, tip = title_of(name), described(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
         tip = answer_tip(answers.chosen)
-    grows = name in _TEXTS
+    grows = name in _TEXTS and width > _GROWING
     return DataColumn(
         name,
         title=title,
         tip=tip,
         width=min(width, _READABLE if name == "response" else _GROWING) if grows else width,
-        grow=round(width * _LARGE) if grows else 0,
+        grow=width if grows else 0,
         align="right" if is_number else "left",
         filter="" if name == COLUMN else "number" if is_number else "text",
         filter_label=filtered,
@@ -164,8 +164,6 @@ _WIDTHS = (52, 60, 68, 76, 84, 94, 106, 120, 134, 152, 170, 194, 220, 258, 300, 
 _WIDEST, _GROWING = 134, 128
 #: Narrowest column of responses: what was done, and how it ended.
 _READABLE = 172
-#: Growth of letters on large screens.
-_LARGE = 13 / 12
 #: Pixels of a character, and of a cell's padding with the arrow of its head.
 _CHARACTER, _PADDING = 7.2, 17
 #: Pixels of a character of running text, which has many narrow letters, and of one that is as wide as two.
