@@ -156,7 +156,7 @@ def mask_in_place(batch: LintSamples) -> Marks:
 def _is_filler(tokens: Sequence[str]) -> bool:
     """Return whether the last token is white space or padding, which is rightly outside the loss."""
     last = tokens[-1].strip("ĠĊ▁ \t\r\n") if tokens else "?"
-    return not last or last in PADS or (last in ENDS and tokens[-2] == tokens[-1])
+    return not last or last in PADS or (last in ENDS and [*tokens[-2:]] == [tokens[-1]] * 2)
 
 
 @lint_rule(

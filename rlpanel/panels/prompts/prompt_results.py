@@ -66,7 +66,7 @@ class RowsRead:
 
 
 class PromptReading:
-    """What was read of a run's prompts, for all pages that show them; it ends with the last of them.
+    """The prompts of a run as they were read so far, shared by all open pages that show them.
 
     Attributes
     ----------

@@ -213,13 +213,13 @@ def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, 
     rows = {tr("reward"): np.array(values), "": np.array([_samples(count) for count in counted["policy"]])}
     if "reference" in counted:
         rows |= {tr("reference"): np.array([_samples(count) for count in counted["reference"]])}
-    is_lone = bins.values is not None and len(bins.values) == 1
+    lone = float(bins.values[0]) if bins.values is not None and len(bins.values) == 1 else None
     return bar_plot(
         layers,
-        x=(float(bins.edges[0]), float(bins.edges[-1])) if is_lone else None,
+        x=(float(bins.edges[0]), float(bins.edges[-1])) if lone is not None else None,
         tips=tips_of(bins.edges[:-1], bins.edges[1:], rows),
         counts=True,
-        lone=float(bins.values[0]) if is_lone and bins.values is not None else None,
+        lone=lone,
     )
 
 

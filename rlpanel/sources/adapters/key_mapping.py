@@ -36,7 +36,7 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.value_shapes import VERDICTS
+from rlpanel.sources.records.value_shapes import verdict_of
 from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
 from rlpanel.sources.spans.call_tree import arrange_calls
 
@@ -333,7 +333,10 @@ def _plain_value(name: str, value: Any) -> Any:
     if name == "response":
         return _response_text(value)
     plain = to_python(value) if name == "reward" else None
-    return VERDICTS.get(plain.strip().lower(), plain) if isinstance(plain, str) else value
+    if not isinstance(plain, str):
+        return value
+    verdict = verdict_of(plain)
+    return plain if verdict is None else verdict
 
 
 def _response_text(value: Any) -> Any:

@@ -18,7 +18,7 @@ from rlpanel.sources.records.chat_shapes import logged_role
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import is_messages
-from rlpanel.sources.records.value_shapes import VERDICTS
+from rlpanel.sources.records.value_shapes import verdict_of
 
 #: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
 MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 4, 200_000
@@ -188,7 +188,7 @@ def as_number(value: Any) -> float | None:
 def as_reward(value: Any) -> float | None:
     """Return a number as `as_number` does, or that of a verdict such as ``pass`` or ``incorrect``."""
     number = as_number(value)
-    return VERDICTS.get(value.strip().lower()) if number is None and isinstance(value, str) else number
+    return verdict_of(value) if number is None and isinstance(value, str) else number
 
 
 def numbers_of(value: Any) -> list[float]:

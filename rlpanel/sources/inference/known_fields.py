@@ -105,7 +105,7 @@ class KnownFields:
         return one != two
 
     def _hold_one_another(self, key: str, other: str) -> bool:
-        """Return True if each text of one key is a part of the other key's: code and the text around it."""
+        """Return True if each text of one key is contained in the other key's, as code in an answer is."""
         pairs = list(zip(self._columns[key].values, self._columns[other].values, strict=False))
         if not all(isinstance(each, str) and each.strip() for pair in pairs for each in pair):
             return False

@@ -19,7 +19,7 @@ from rlpanel.sources.records.json_parser import to_float_array, to_python
 #: Keys of a score in an object, the preferred one first.
 _TOTALS = ("score", "total", "value", "reward")
 #: Verdicts that are written as texts; C and I are those of Inspect's scorers.
-VERDICTS = {
+_VERDICTS = {
     **dict.fromkeys(("correct", "pass", "passed", "success", "solved", "resolved", "yes", "c"), 1.0),
     **dict.fromkeys(("incorrect", "fail", "failed", "failure", "unsolved", "wrong", "no", "i"), 0.0),
 }
@@ -43,6 +43,11 @@ class Reward:
     total: float | None
     parts: dict[str, float]
     source: str = ""
+
+
+def verdict_of(text: str) -> float | None:
+    """Return the number of a verdict such as ``pass`` or ``incorrect``; None for any other text."""
+    return _VERDICTS.get(text.strip().lower())
 
 
 def read_reward(value: Any) -> Reward:

@@ -400,3 +400,12 @@ def test_a_mask_without_the_end_token_never_passes(last: str | None, state: str,
         line["response_tokens"][-1] = last or line["response_tokens"][-1]
     result = by_name(linted(write(tmp_path, lines), ["mask_in_place"]))["mask_in_place"]
     assert (result.state, "end token" in result.log) == (state, last is None)
+
+
+def test_a_mask_beside_a_single_end_token_does_not_break_the_rule(tmp_path: Path) -> None:
+    lines = recorded("grpo_couplets", range(1, 3))
+    for line in lines:
+        line["loss_mask"] = [1] * 9 + [0]
+        line["response_tokens"] = ["<|im_end|>"]
+    result = by_name(linted(write(tmp_path, lines), ["mask_in_place"]))["mask_in_place"]
+    assert "the rule failed" not in result.log
