@@ -356,18 +356,19 @@ class GridBuilder:
             prompt, step, codes = prompt[order], step[order], codes[order]
         cell_of_code = np.empty(len(codes), np.int32)
         cell_of_code[codes] = np.arange(len(codes), dtype=np.int32)
-        if snapshot.group_codes is None:
-            cell, place = cell_of_code, None
-        else:
+        is_grouped = snapshot.group_codes is not None
+        cell, place = cell_of_code, None
+        if is_grouped:
             keys = self._groups.values
             cell = cell_of_code[keys >> 32]
             place = self._groups_of(prompt[cell], step[cell], (keys & 0xFFFFFFFF) - 1)
+            del keys, cell_of_code  # 12 bytes a group, which may be as many as samples
         sums = {name: self._sum(name, len(cell)) for name in _SUMS}
-        signal = sums["signal"] if advantages else self._computed(snapshot, place)
+        signal = sums["signal"] if advantages else self._computed(snapshot, place, len(cell))
         dead, owner = self._dead(place, signal, advantages), prompt[cell]
 
         def of_cell(values: np.ndarray) -> np.ndarray:
-            if place is None:
+            if not is_grouped:
                 return values[codes]
             return sums_at(cell, values, len(prompt)).astype(values.dtype)
 
@@ -415,11 +416,22 @@ class GridBuilder:
             found.append(by_step)
         return found[0], found[1]
 
-    def _groups_of(self, prompt: np.ndarray, step: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """Return the group of each part: the logged one of its step, which may have several prompts."""
-        logged = group + len(self._prompts)
-        key = np.where(group >= 0, logged, prompt) * max(len(self._steps), 1) + step
-        return pd.factorize(key)[0]
+    def _groups_of(self, prompt: np.ndarray, step: np.ndarray, group: np.ndarray) -> np.ndarray | None:
+        """Return the group of each part: the logged one of its step, which may have several prompts.
+
+        None if each part is a group. Groups are sorted: a hash table takes three times the memory.
+        """
+        key = np.where(group >= 0, group + len(self._prompts), prompt)
+        key *= max(len(self._steps), 1)
+        key += step
+        order = np.argsort(key)
+        key = key[order]
+        is_new = key[1:] != key[:-1]
+        if is_new.all():
+            return None
+        place = np.zeros(len(order), np.int32)
+        place[order[1:]] = np.cumsum(is_new, dtype=np.int32)
+        return place
 
     def _dead(self, place: np.ndarray | None, signal: np.ndarray, advantages: str) -> np.ndarray:
         """Return whether each part belongs to a group without signal; without places, each is a group.
@@ -442,13 +454,12 @@ class GridBuilder:
             dead &= signal <= EQUAL_WITHIN * np.maximum(size, 1)
         return dead if place is None else dead[place]
 
-    def _computed(self, snapshot: Snapshot, place: np.ndarray | None) -> np.ndarray:
+    def _computed(self, snapshot: Snapshot, place: np.ndarray | None, parts: int) -> np.ndarray:
         """Return the sum of the absolute advantages of each part, by the rewards of its whole group.
 
         A group of one sample has none. Each block is added where its groups are, not over all of them: of
         groups of one prompt there may be as many as samples.
         """
-        parts = len(self._cells) if place is None else len(place)
         size = self._sum("samples", parts)
         if place is not None:
             size = np.bincount(place, size, int(place.max()) + 1 if len(place) else 0)
