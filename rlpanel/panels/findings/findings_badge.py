@@ -206,7 +206,7 @@ def _compute_findings(
     """Return the findings; none once the server ends, which a long check would delay."""
     split = context.snapshot.split
     with suppress(CheckEnded):
-        yield cached_findings(index, thresholds, now, split, lambda: context.threads.is_closed)
+        yield cached_findings(index, thresholds, now, split, context.threads.end_of_check())
 
 
 def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:

@@ -109,7 +109,7 @@ class PromptsPage(Viewer):
                 self._show(found)
         else:
             self._stop.param.update(label=tr("Stop"), visible=snapshot.samples > self._count_now)
-            self._work.start(results)
+            self._work.start(self.context.threads.before_findings(results))
 
     def _on_stop(self, *_: Any) -> None:
         """Stop reading, or read on from where it was stopped."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
@@ -10,9 +12,18 @@ from typing import Generic, TypeVar
 from rlpanel.panels.language.labels import current_language, using
 from rlpanel.panels.session.event_loop import SessionLoop, drawing_loop
 
+T = TypeVar("T")
+
+MAX_WAIT = 60.0
+
 
 class Threads:
     """Pools of threads, which start when they get work.
+
+    Parameters
+    ----------
+    max_wait : float
+        Seconds that a check of the findings waits at most for pages that read the rows of a run.
 
     Attributes
     ----------
@@ -30,22 +41,56 @@ class Threads:
         Whether long work is to end early, since nobody looks at it any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_wait: float = MAX_WAIT) -> None:
         self.views = ThreadPoolExecutor(2, "rlpanel-views")
         self.pages = ThreadPoolExecutor(2, "rlpanel-pages")
         self.queries = ThreadPoolExecutor(2, "rlpanel-asking")
         self.texts = ThreadPoolExecutor(2, "rlpanel-texts")
         self.media = ThreadPoolExecutor(4, "rlpanel-media")
         self.is_closed = False
+        self._max_wait = max_wait
+        self._readings, self._changed = 0, threading.Condition()
+
+    def before_findings(self, results: Iterator[T]) -> Iterator[T]:
+        """Yield the results of a page; meanwhile a check of the findings waits before its next rule.
+
+        The page is what a person waits for, and both would take their memory at the same time.
+        """
+        self._count_reading(1)
+        try:
+            yield from results
+        finally:  # also of a job that is dropped
+            self._count_reading(-1)
+
+    def _count_reading(self, change: int) -> None:
+        with self._changed:
+            self._readings += change
+            self._changed.notify_all()
+
+    def end_of_check(self) -> Callable[[], bool]:
+        """Return a function for one check, which asks before each rule whether it is to end.
+
+        The function waits while a page reads, ``max_wait`` seconds in all at most.
+        """
+        left = self._max_wait
+
+        def ended() -> bool:
+            nonlocal left
+            began = time.monotonic()
+            with self._changed:
+                self._changed.wait_for(lambda: self.is_closed or not self._readings, max(left, 0))
+            left -= time.monotonic() - began
+            return self.is_closed
+
+        return ended
 
     def close(self) -> None:
         """Start no further work, and let the threads end after what they do now."""
-        self.is_closed = True
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()
         for pool in (self.views, self.pages, self.queries, self.texts, self.media):
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-T = TypeVar("T")
 
 
 class BackgroundTask(Generic[T]):
