@@ -15,7 +15,12 @@ from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
+from rlpanel.sources.discovery.file_names import (
+    display_name,
+    how_to_unpack,
+    is_hidden_name,
+    is_rollout_name,
+)
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
 from rlpanel.sources.discovery.format_detection import FormatCache
@@ -79,8 +84,6 @@ _NO_TEXT_LOG = (
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
 _TORCH = "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
-#: Packings that are not read → the command that unpacks such a file.
-_PACKED = {".xz": "xz -dk", ".bz2": "bzip2 -dk", ".lz4": "lz4 -d", ".7z": "7z x"}
 _UNITS = {**dict.fromkeys((parquet.SUFFIX, ".arrow", ".csv", ".tsv"), "rows"), ".json": "a document"}
 _UNITS |= {eval_archive.SUFFIX: "a zip file"}
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
@@ -180,7 +183,7 @@ def diagnose(directory: Directory) -> Diagnosis:
             hints=_WRITER_HINTS,
         )
     paths.sort(key=lambda path: (_name_priority(path), path))
-    others = [path for path in paths if not _packing(path)]
+    others = [path for path in paths if not how_to_unpack(path, any_document=True)]
     likely = [path for path in others if _name_priority(path) < 3][:_MAX_LISTED]
     listed = likely or others[:_MAX_LISTED]
     config = directory.folder_configs.for_folder(root)
@@ -265,15 +268,9 @@ def _walk(folder: str) -> Iterator[str]:
 def _packed(root: AnyPath, paths: Iterable[str]) -> Iterator[SeenFile]:
     """Yield the logs that are packed in a way that is not read."""
     for path in paths:
-        if packing := _packing(path):
-            name = display_name(os.path.relpath(path, root))
-            yield SeenFile(name, f"packed, which is not read: {_PACKED[packing]} {shlex.quote(name)}")
-
-
-def _packing(path: str) -> str:
-    """Return the suffix of a log that is packed in a way that is not read; empty for other files."""
-    stem, suffix = os.path.splitext(path)
-    return suffix if suffix in _PACKED and is_rollout_name(os.path.basename(stem), any_document=True) else ""
+        name = display_name(os.path.relpath(path, root))
+        if reason := how_to_unpack(name, any_document=True):
+            yield SeenFile(name, reason)
 
 
 def _name_priority(path: str) -> int:

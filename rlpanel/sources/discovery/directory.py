@@ -16,6 +16,7 @@ from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery import step_folders
 from rlpanel.sources.discovery.file_format import FileFormat
 from rlpanel.sources.discovery.file_names import (
+    how_to_unpack,
     in_folder,
     is_checkpoint_folder,
     is_rollout_name,
@@ -329,7 +330,7 @@ class Directory:
                 found += 1
                 yield rollout
         if unread is not None:
-            unread += [*problems, *(in_common if found else ())]
+            unread += [*problems, *(in_common if found else ()), *_packed(folder, run_folder)]
 
     def _rollout(
         self, entry: Entry, folder: ListedFolder, config: FolderConfig, unread: list[Unread], run_folder: str
@@ -380,6 +381,16 @@ def _unread_tasks(found: list[_Rollout], kept: list[_Rollout]) -> list[Unread]:
 _AT_ONCE = 128
 #: Documents and tables of a folder that are looked at if none of them holds rollouts.
 _MAX_LOOKED = 256
+
+
+def _packed(folder: ListedFolder, run_folder: str) -> Iterator[Unread]:
+    """Yield the logs that are packed in a way that is not read, except copies of those that are."""
+    names = {entry.name for entry in folder.entries}
+    for entry in folder.entries:
+        name = relative_name(entry.path, run_folder or folder.path)
+        reason = how_to_unpack(name)
+        if reason and os.path.splitext(entry.name)[0] not in names and is_file(entry):
+            yield Unread(name, reason)
 
 
 def _entries(entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:

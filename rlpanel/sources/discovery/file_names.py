@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,8 @@ _DOCUMENTS = [(adapter, adapter.document_name) for adapter in ADAPTERS if hasatt
 _COMMON = (DOCUMENT, CELLS, ARROW)
 #: Endings of a checkpoint's files. Its folder holds many JSON documents, some of them large.
 _CHECKPOINT = (".safetensors", ".bin", ".pt", ".pth", ".distcp", "tokenizer.json", "tokenizer_config.json")
+#: Packings that are not read → the command that unpacks such a file.
+_PACKED = {".xz": "xz -dk", ".bz2": "bzip2 -dk", ".lz4": "lz4 -d", ".7z": "7z x"}
 
 
 def is_rollout_name(name: str, *, any_document: bool = False) -> bool:
@@ -42,6 +45,14 @@ def is_rollout_name(name: str, *, any_document: bool = False) -> bool:
     if container in _COMMON:
         return any_document or document_adapter(name) is not None
     return container is not None
+
+
+def how_to_unpack(name: str, *, any_document: bool = False) -> str:
+    """Return why a packed log is not read, and the command that unpacks it; empty for other files."""
+    stem, suffix = os.path.splitext(os.path.basename(name))
+    if suffix not in _PACKED or not is_rollout_name(stem, any_document=any_document):
+        return ""
+    return f"packed, which is not read: {_PACKED[suffix]} {shlex.quote(name)}"
 
 
 def document_adapter(name: str) -> Adapter | None:

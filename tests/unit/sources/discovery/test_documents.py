@@ -147,3 +147,15 @@ def test_rllms_folders_may_be_opened_one_by_one(tmp_path: Path) -> None:
     opened = [tmp_path, tmp_path / "exp", tmp_path / "exp" / "episodes", folder]
     found = [[info.name for info in rlpanel.discover(each)] for each in opened]
     assert found == [["exp"], ["."], ["."], ["."]]
+
+
+def test_a_packed_log_beside_readable_ones_is_named_with_the_command_that_unpacks_it(tmp_path: Path) -> None:
+    line = '{"step": 1, "prompt": "p", "response": "r", "reward": 1.0}\n'
+    (tmp_path / "rollout_data_rank_0.jsonl").write_text(line)
+    (tmp_path / "rollout_data_rank_0.jsonl.xz").write_bytes(b"\xfd7zXZ")  # a copy of what is read
+    (tmp_path / "rollout_data_rank_1.jsonl.xz").write_bytes(b"\xfd7zXZ")
+    (tmp_path / "model.xz").write_bytes(b"\xfd7zXZ")
+    files, unread = Directory(tmp_path).find_files(tmp_path)
+    assert len(files) == 1
+    said = "packed, which is not read: xz -dk rollout_data_rank_1.jsonl.xz"
+    assert [(each.file, each.reason) for each in unread] == [("rollout_data_rank_1.jsonl.xz", said)]
