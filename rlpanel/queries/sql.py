@@ -51,6 +51,8 @@ OtherRuns = Annotated[
         "Names of further runs; each table then has a column run.", chars=20, flag="--runs", default="",
     ),
 ]  # fmt: skip
+#: Most characters of what a table without rows says.
+MAX_REMARK = 400
 #: Most bytes of the rows of a query, of which an answer of a tool holds a small part.
 QueryBytes = Annotated[int, Option(command=False, tool=False, tool_default=8 << 20)]
 
@@ -59,7 +61,11 @@ QueryBytes = Annotated[int, Option(command=False, tool=False, tool_default=8 << 
     description="The rows that an SQL query over a run returns.",
     columns=(),
     others="All columns are those of the query.",
-    about=(RUN, TableColumn("query", "text", "The query.")),
+    about=(
+        RUN,
+        TableColumn("query", "text", "The query."),
+        TableColumn("remarks", "texts", "Tables of the query that have no rows, and why."),
+    ),
     example="rlpanel sql runs/exp1 "
     '"select step, avg(reward) from samples group by step order by step limit 5"',
     agents=lambda: f"Run one SQL SELECT over {_readable()}; see docs/sql.",
@@ -92,25 +98,29 @@ def sql(
     """
     found = sql_frame(run, query, SqlLimits(rows=rows, seconds=seconds, size=size), runs)
     columns = [TableColumn(str(name), _type(found[name]), "Column of the query.") for name in found.columns]
-    return sql.table(_rows(found), others=columns, about={"run": run.name, "query": query})
+    about = {"run": run.name, "query": query, "remarks": found.attrs["remarks"]}
+    return sql.table(_rows(found), others=columns, about=about)
 
 
 def sql_frame(run: RunData, query: str, limits: SqlLimits, others: Sequence[RunData] = ()) -> pd.DataFrame:
     """Return the rows of a query as a data frame; its tables are the samples, their tokens, and questions.
 
-    With other runs, each table has the rows of all, and a column ``run``.
+    With other runs, each table has the rows of all, and a column ``run``. Tables without rows are named in
+    ``attrs["remarks"]``.
     """
     from rlpanel.sql.run_query import QueriedRun, run_query
 
-    runs = [run, *others]
-    return run_query(
+    runs, remarks = [run, *others], list[str]()
+    found = run_query(
         [
-            QueriedRun(name, each.index, each.view, tables_of(each))
+            QueriedRun(name, each.index, each.view, tables_of(each, remarks))
             for name, each in zip(_names(runs), runs, strict=True)
         ],
         query,
         limits,
     )
+    found.attrs["remarks"] = remarks
+    return found
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:
@@ -124,8 +134,11 @@ def _names(runs: Sequence[RunData]) -> list[str]:
     return names
 
 
-def tables_of(run: RunData) -> dict[str, Maker]:
-    """Return a function for each table of SQL that is a question, which makes it for a query."""
+def tables_of(run: RunData, remarks: list[str]) -> dict[str, Maker]:
+    """Return a function for each table of SQL that is a question, which makes it for a query.
+
+    A table without rows is named in ``remarks``.
+    """
     from rlpanel.sql.run_query import relation_of
     from rlpanel.sql.sample_relation import sample_relation
 
@@ -138,6 +151,8 @@ def tables_of(run: RunData) -> dict[str, Maker]:
             else values
             for name, values in table.relation().items()
         }
+        if not any(values is not None and len(values) for values in columns.values()):
+            remarks.append(_why_empty(table, run))
         return relation_of(columns, types, reads)
 
     found: dict[str, Maker] = {name: partial(table_of, asked) for name, asked in relations().items()}
@@ -147,6 +162,15 @@ def tables_of(run: RunData) -> dict[str, Maker]:
         "samples": partial(sample_relation, run.view),
         "all_samples": partial(sample_relation, run.view, everything=True),
     }
+
+
+def _why_empty(table: Table, run: RunData) -> str:
+    """Return a sentence on a table without rows: what the question says, and the command that says more."""
+    name = table.name.replace("_", "-")
+    said = " ".join(table.about.get("remarks") or ())[:MAX_REMARK]
+    return " ".join(
+        filter(None, [f"{run.name}: the table {table.name} has no rows.", said, f"See rlpanel {name} RUN."])
+    )
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.errors import SettingError
+from rlpanel.number_text import number
 from rlpanel.panels.explain.link_rows import caption
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field, slider_field, text_field
 from rlpanel.panels.language.labels import marked, tr
@@ -197,7 +198,8 @@ class LossControls(Viewer):
         for key, text in self._samples.items():
             text.value = str(self.constants.get(key, ""))
         parts = {} if batch is None else batch.parts
-        example = ",".join(f"{part}=1" for part in list(parts)[:2])
+        usual = {} if batch is None else batch.part_weights
+        example = ",".join(f"{part}={number(usual.get(part, 1.0))}" for part in list(parts)[:2])
         self._samples["reward_weights"].param.update(placeholder=example, disabled=not parts)
         self._constants_row.visible = bool(name)
         self._updating = False
