@@ -87,9 +87,20 @@ def _channels(color: str) -> list[int]:
 
 
 def step_ticks(steps: np.ndarray, start: int, stop: int) -> dict[float, str]:
-    """Return labels of some steps in view by the middle of their columns."""
-    places = np.unique(np.linspace(start, stop - 1, min(_LABELS, max(stop - start, 1))).round().astype(int))
-    return {place + 0.5: f"{steps[place]:,}" for place in places.tolist()}
+    """Return labels of some steps in view by the middle of their columns: both ends, and round ones between."""
+    shown = steps[start:stop]
+    places = list(range(len(shown)))
+    if len(shown) > _LABELS:
+        low, high = int(shown[0]), int(shown[-1])
+        widths = (power * each for power in 10 ** np.arange(19) for each in (1, 2, 5))
+        width = int(next(each for each in widths if (high - low) / each <= _LABELS - 2))
+        last, room = len(shown) - 1, len(shown) / _LABELS / 1.5
+        places = [0]
+        for place in np.searchsorted(shown, np.arange(low // width * width, high, width)).tolist():
+            if place - places[-1] >= room and last - place >= room:
+                places.append(place)
+        places.append(last)
+    return {start + place + 0.5: f"{shown[place]:,}" for place in places}
 
 
 class GridFigure(Viewer):

@@ -74,8 +74,17 @@ def test_a_choice_becomes_whole_steps_and_lanes(
 def test_few_steps_are_labelled_at_the_middle_of_their_columns() -> None:
     steps = np.arange(100, 2100, 10)
     ticks = step_ticks(steps, 0, 200)
-    assert len(ticks) == 8
-    assert (ticks[0.5], ticks[199.5]) == ("100", "2,090")
+    assert ticks == {0.5: "100", 40.5: "500", 90.5: "1,000", 140.5: "1,500", 199.5: "2,090"}
+    assert list(step_ticks(np.arange(1, 1001), 0, 1000).values()) == [
+        "1",
+        "200",
+        "400",
+        "600",
+        "800",
+        "1,000",
+    ]
+    uneven = step_ticks(np.r_[0:50, 5000:5050], 0, 100)
+    assert uneven == {0.5: "0", 50.5: "5,000", 99.5: "5,049"}
     assert step_ticks(steps, 4, 5) == {4.5: "140"}
 
 
