@@ -87,7 +87,7 @@ def _channels(color: str) -> list[int]:
 
 
 def step_ticks(steps: np.ndarray, start: int, stop: int) -> dict[float, str]:
-    """Return labels of some steps in view by the middle of their columns: both ends, and round ones between."""
+    """Return labels by the middle of their columns: the ends of the view, and round steps between."""
     shown = steps[start:stop]
     places = list(range(len(shown)))
     if len(shown) > _LABELS:
