@@ -99,7 +99,7 @@ export function render({ model }) {
   // A cell that the edge cuts looks like another one. The texts give it the room that it lacks; if they have too
   // little, they take its room, so that it is out of view.
   const clear = () => {
-    const growers = model.shape.columns.filter(({ grow }) => grow).length
+    const growers = model.shape.columns.filter(({ grow, width }) => grow > width).length
     if (!growers) return
     holder.style.setProperty("--rl-spare", "0px")
     const edge = holder.getBoundingClientRect().right
@@ -112,7 +112,7 @@ export function render({ model }) {
     if (!cut) return
     const lacking = Math.ceil((cut.right - edge) / growers)
     const gives = model.shape.columns.every(
-      (column) => !column.grow || (boxOf(column)?.width ?? 0) - column.width >= lacking,
+      (column) => column.grow <= column.width || (boxOf(column)?.width ?? 0) - column.width >= lacking,
     )
     const spare = gives ? -lacking : Math.ceil((edge - cut.left) / growers)
     holder.style.setProperty("--rl-spare", `${spare}px`)
@@ -184,9 +184,12 @@ function growing(columns) {
     .map(({ field, name, width, grow }, at) => {
       const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
       // Where room is scarce the response keeps a third: it is what people read first.
-      const size = `clamp(${width}px, max(${rest}, ${name === "response" ? 34 : 24}cqw), ${grow}px)`
+      // Letters are larger on a large screen, and so is what the texts need.
+      const most = `calc(${grow}px * var(--rl-letters, 1))`
+      const size = `clamp(${width}px, max(${rest}, ${name === "response" ? 34 : 24}cqw), ${most})`
+      const spare = grow > width ? "var(--rl-spare, 0px)" : "0px"
       before += ` - ${size}`
-      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + var(--rl-spare, 0px)) !important; }`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + ${spare}) !important; }`
     })
     .join("\n")
 }
