@@ -46,7 +46,7 @@ READ_NOW = 1 << 18
 MAX_TOKENS = 50
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
-#: Widths in pixels, with which all columns stand in half of a laptop's screen; those of positions are the usual one.
+#: Widths in pixels: all columns stand in half of a laptop's screen. Those of positions are the usual one.
 _WIDTHS = {"count": 64, "mean": 84, "largest": 84}
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
 
