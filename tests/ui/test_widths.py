@@ -66,6 +66,7 @@ def runs(root: Path, grpo_run: Path, ppo_run: Path) -> None:
     shutil.copytree(grpo_run, root / "grpo")
     shutil.copytree(ppo_run, root / "ppo")
     write_run(root / LONG, steps=3, samples=8)
+    write_run(root / "wide", steps=1, samples=24)
     lines = ({"step": 1, "prompt": f"Write number {n}", "response": str(n), "reward": n} for n in range(4))
     (root / "short").mkdir()
     (root / "short" / "rollouts.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -229,10 +230,10 @@ def test_the_grid_keeps_rows_in_a_narrow_notebook_cell(board: BoardPage) -> None
 
 
 @pytest.mark.parametrize(
-    ("run", "width"), [("grpo", 390), ("grpo", 1024), ("grpo", 1440), ("grpo", 1920), (LONG, 1920)]
+    ("run", "width"), [("grpo", 390), ("grpo", 1024), ("grpo", 1440), ("grpo", 1920), ("wide", 1920)]
 )
 def test_no_number_is_cut_at_the_edge_of_the_grid(board: BoardPage, run: str, width: int) -> None:
-    resize(board, width, 900)
+    resize(board, width, 1080)
     board.go(run=run).settled()
     board.until(lambda: board.rows.first.evaluate(_CUT_NUMBERS) == [], "each number is whole or out of view")
 
