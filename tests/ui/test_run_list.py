@@ -177,6 +177,13 @@ def test_a_tick_overlays_a_run(start: BoardPage) -> None:
     assert "over" not in parse_qs(urlsplit(start.page.url).query)
 
 
+def test_a_box_that_has_the_focus_leaves_the_keys_to_the_page(start: BoardPage) -> None:
+    entry(start, "quiet").get_by_role("checkbox").focus()
+    start.page.keyboard.press("?")
+    expect(start.page.locator(".rl-guide")).to_have_attribute("open", "")
+    start.page.keyboard.press("Escape")
+
+
 def test_an_answer_to_one_tick_does_not_undo_the_next(start: BoardPage) -> None:
     tree(start).locator('.run[data-name="quiet"] input, .run[data-name="exp/b/seed0"] input').evaluate_all(
         TICK_BOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -65,6 +66,10 @@ def runs(root: Path, grpo_run: Path, ppo_run: Path) -> None:
     shutil.copytree(grpo_run, root / "grpo")
     shutil.copytree(ppo_run, root / "ppo")
     write_run(root / LONG, steps=3, samples=8)
+    write_run(root / "wide", steps=1, samples=24)
+    lines = ({"step": 1, "prompt": f"Write number {n}", "response": str(n), "reward": n} for n in range(4))
+    (root / "short").mkdir()
+    (root / "short" / "rollouts.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def resize(board: BoardPage, width: int, height: int) -> None:
@@ -224,11 +229,23 @@ def test_the_grid_keeps_rows_in_a_narrow_notebook_cell(board: BoardPage) -> None
     assert sample["y"] + sample["height"] < top_of(grid)
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
-def test_no_number_is_cut_at_the_edge_of_the_grid(board: BoardPage, width: int) -> None:
-    resize(board, width, 900)
-    board.go(run="grpo").settled(60)
+@pytest.mark.parametrize(
+    ("run", "width"), [("grpo", 390), ("grpo", 1024), ("grpo", 1440), ("grpo", 1920), ("wide", 1920)]
+)
+def test_no_number_is_cut_at_the_edge_of_the_grid(board: BoardPage, run: str, width: int) -> None:
+    resize(board, width, 1080)
+    board.go(run=run).settled()
     board.until(lambda: board.rows.first.evaluate(_CUT_NUMBERS) == [], "each number is whole or out of view")
+
+
+@pytest.mark.parametrize("width", [1440, 1920])
+def test_short_prompts_are_whole_with_the_letters_of_a_large_screen(board: BoardPage, width: int) -> None:
+    resize(board, width, 900)
+    board.go(run="short").settled(1)
+    prompts = board.grid.locator('.tabulator-cell[tabulator-field="c_prompt"]')
+    expect(prompts.first).to_have_text("Write number 0")
+    cut = "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).length"
+    board.until(lambda: prompts.evaluate_all(cut) == 0, "prompts are whole")
 
 
 @pytest.mark.parametrize(

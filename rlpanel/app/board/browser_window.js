@@ -1,7 +1,8 @@
 // Handles the page's keyboard shortcuts, except while a field has the focus, and keeps the URL in sync,
 // including Back and Forward.
 const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "m", "Escape", "?"])
-const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
+// A box has no letters: its keys are the page's, but for the space.
+const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable], [role=slider]"
 
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
 const typing = (event) => event.composedPath().some((el) => el.matches?.(FIELDS))

@@ -57,8 +57,8 @@ class ConversationView {
       this.modes,
       this.folds,
       this.finder,
-      this.stops.root,
       also,
+      this.stops.root,
       bar,
     )
     this.banner = element("div", "banner")

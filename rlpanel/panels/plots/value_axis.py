@@ -27,6 +27,10 @@ MIN_SPAN = {"nats": 1e-4, "tokens": 1.0, "characters": 1.0, "share": 0.01}
 _MIN_DECADES = 0.3
 #: Room for the band on either side of the line, as a share of the line's own range.
 _BAND_SHARE = 0.35
+#: A band that needs no more room than this share on a side has it: what is cut looks narrower than it is.
+_WHOLE_BAND_SHARE = 0.75
+#: Share of the points at which each bound of the band may lie outside its room.
+_BAND_LOW = 0.1
 _PADDING = 0.06
 #: Share of the points at which a band must reach both ends of the axis to fill the plot.
 _FULL = 0.9
@@ -117,10 +121,13 @@ def _with_band(low: float, high: float, lines: Sequence[Points], *, whole: bool)
     bands = [line for line in lines if len(line.get("lo", ())) and len(line.get("hi", ()))]
     if not bands:
         return low, high
-    share = _LOW if whole else 0.5
+    share = _LOW if whole else _BAND_LOW
     least = min(low, *(float(np.quantile(line["lo"], share)) for line in bands))
     most = max(high, *(float(np.quantile(line["hi"], 1 - share)) for line in bands))
-    room = np.inf if whole else _BAND_SHARE * (high - low) or np.inf
+    needed = max(low - least, most - high)
+    if whole or needed <= _WHOLE_BAND_SHARE * (high - low) or high <= low:
+        return least, most
+    room = _BAND_SHARE * (high - low)
     return max(least, low - room), min(most, high + room)
 
 

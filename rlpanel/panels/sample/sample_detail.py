@@ -77,6 +77,7 @@ class SampleDetail(Viewer):
         self.param.watch(self._open_tab, "active")
         context.param.watch(self._list_tabs, "view")
         context.param.watch(self._draw, ["sample", "message"])
+        context.selection.param.watch(self._draw, ["step", "scope"])
         context.display.param.watch(self._draw, ["kl_estimator", "answer_rule"])
         self._list_tabs()
         self._draw()
@@ -143,6 +144,9 @@ class SampleDetail(Viewer):
             sample.place,
         ]
         place += [tr("group {group}", group=sample.group)] if sample.group else []
+        selection = self.context.selection
+        if selection.scope != "step" and selection.step not in (None, sample.step):
+            place.append(tr("curves at step {step}", step=selection.step))
         where = " · ".join(part for part in place if part)
         notes = "".join(f'<div class="note kl">{safe_text(note)}</div>' for note in sample.notes)
         uid = safe_text(sample.uid)

@@ -117,7 +117,7 @@ def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | N
     title, tip = title_of(name), described(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
         tip = answer_tip(answers.chosen)
-    grows = name in _TEXTS and width > _GROWING
+    grows = name in _TEXTS
     return DataColumn(
         name,
         title=title,

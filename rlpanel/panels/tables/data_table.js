@@ -99,22 +99,22 @@ export function render({ model }) {
   // A cell that the edge cuts looks like another one. The texts give it the room that it lacks; if they have too
   // little, they take its room, so that it is out of view.
   const clear = () => {
-    const growers = model.shape.columns.filter(({ grow }) => grow).length
-    if (!growers) return
+    const { columns } = model.shape
     holder.style.setProperty("--rl-spare", "0px")
     const edge = holder.getBoundingClientRect().right
     const boxOf = ({ field }) =>
       holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`)?.getBoundingClientRect()
-    const cut = model.shape.columns
-      .filter(({ grow }) => !grow)
-      .map(boxOf)
-      .find((head) => head && head.left < edge - 1 && head.right > edge + 1)
-    if (!cut) return
-    const lacking = Math.ceil((cut.right - edge) / growers)
-    const gives = model.shape.columns.every(
-      (column) => !column.grow || (boxOf(column)?.width ?? 0) - column.width >= lacking,
-    )
-    const spare = gives ? -lacking : Math.ceil((edge - cut.left) / growers)
+    const at = columns.findIndex((column) => {
+      const head = column.grow ? null : boxOf(column)
+      return head && head.left < edge - 1 && head.right > edge + 1
+    })
+    // Texts behind the edge have no room to give.
+    const growers = columns.slice(0, Math.max(at, 0)).filter(({ grow, width }) => grow > width)
+    if (!growers.length) return
+    const cut = boxOf(columns[at])
+    const lacking = Math.ceil((cut.right - edge) / growers.length)
+    const gives = growers.every((column) => (boxOf(column)?.width ?? 0) - column.width >= lacking)
+    const spare = gives ? -lacking : Math.ceil((edge - cut.left) / growers.length)
     holder.style.setProperty("--rl-spare", `${spare}px`)
   }
   let fits = 0
@@ -184,9 +184,12 @@ function growing(columns) {
     .map(({ field, name, width, grow }, at) => {
       const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
       // Where room is scarce the response keeps a third: it is what people read first.
-      const size = `clamp(${width}px, max(${rest}, ${name === "response" ? 34 : 24}cqw), ${grow}px)`
+      // Letters are larger on a large screen, and so is what the texts need.
+      const most = `calc(${grow}px * var(--rl-letters, 1))`
+      const size = `clamp(${width}px, max(${rest}, ${name === "response" ? 34 : 24}cqw), ${most})`
+      const spare = grow > width ? "var(--rl-spare, 0px)" : "0px"
       before += ` - ${size}`
-      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + var(--rl-spare, 0px)) !important; }`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + ${spare}) !important; }`
     })
     .join("\n")
 }
@@ -246,7 +249,7 @@ function definition(column, sortable) {
       : swatch
         ? coloredOf
         : (cell) => document.createTextNode(cell.getValue() ?? ""),
-    ...(width ? { width } : { minWidth: 150 }), // one that shares the room stays readable on a phone
+    ...(width ? { width } : { minWidth: 130 }), // one that shares the room stays readable on a phone
     hozAlign: align,
     headerHozAlign: align === "right" ? "right" : "left",
     headerSort: sortable,

@@ -54,6 +54,7 @@ class DataColumn:
         In pixels; 0 shares the width that the others leave.
     grow : int
         Pixels up to which the column takes its part of the room that the others leave; 0 for a fixed width.
+        With ``width`` here, it grows only as letters do on a large screen.
     align : str
         ``left``, ``center`` or ``right``.
     filter : str

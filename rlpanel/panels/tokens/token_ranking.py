@@ -46,8 +46,8 @@ READ_NOW = 1 << 18
 MAX_TOKENS = 50
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
-#: Widths in pixels; those of positions are the usual one.
-_WIDTHS = {"count": 64, "mean": 92, "largest": 92}
+#: Widths in pixels: all columns stand in half of a laptop's screen. Those of positions are the usual one.
+_WIDTHS = {"count": 64, "mean": 84, "largest": 84}
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
 
 
@@ -98,7 +98,7 @@ class TokenRanking(Viewer):
                     DataColumn(
                         each,
                         tr(_TITLES.get(each, each)),
-                        width=_WIDTHS.get(each, 74),
+                        width=_WIDTHS.get(each, 66),
                         align="right",
                         swatch=each in _COLORED,
                     )

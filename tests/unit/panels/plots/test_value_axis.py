@@ -49,6 +49,13 @@ def test_a_wide_band_gets_some_room_and_leaves_most_to_the_line() -> None:
     assert (end - start) < 2 * 0.6
 
 
+def test_a_band_that_leaves_a_third_to_the_line_is_whole() -> None:
+    start, end = fit_axis([line(RISE, 0.4)]) or (0, 0)
+    assert start < RISE[5] - 0.4
+    assert end > RISE[-6] + 0.4
+    assert (end - start) < 3 * 0.6
+
+
 def test_an_interval_of_uncertainty_is_not_cut() -> None:
     start, end = fit_axis([line(RISE, 50)], whole_band=True) or (0, 0)
     assert start < RISE[0] - 45
