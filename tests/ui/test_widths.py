@@ -68,6 +68,10 @@ def runs(root: Path, grpo_run: Path, ppo_run: Path) -> None:
     write_run(root / LONG, steps=3, samples=8)
     write_run(root / "wide", steps=1, samples=24)
     lines = ({"step": 1, "prompt": f"Write number {n}", "response": str(n), "reward": n} for n in range(4))
+    (root / "sums").mkdir()
+    asked = {"prompt": "What is 143 + 156?", "response": "I add them. It is 300."}
+    sums = [{"step": 1, **asked, "reward": reward, "rank": 0} for reward in (0.0, 1.0)]
+    (root / "sums" / "rollouts.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in sums))
     (root / "short").mkdir()
     (root / "short" / "rollouts.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
@@ -227,6 +231,16 @@ def test_the_grid_keeps_rows_in_a_narrow_notebook_cell(board: BoardPage) -> None
     sample = board.page.locator(".rl-right").bounding_box()
     assert sample
     assert sample["y"] + sample["height"] < top_of(grid)
+
+
+def test_the_reward_is_in_view_beside_short_texts_in_a_narrow_grid(board: BoardPage) -> None:
+    resize(board, 800, 900)
+    board.go(run="sums").settled()
+    inside = """row => {
+      const edge = row.closest(".tabulator").getBoundingClientRect().right
+      return row.querySelector("[tabulator-field=c_reward]").getBoundingClientRect().right <= edge + 1
+    }"""
+    board.until(lambda: board.rows.first.evaluate(inside), "the reward is whole")
 
 
 @pytest.mark.parametrize(

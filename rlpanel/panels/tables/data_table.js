@@ -4,6 +4,8 @@
 const NEAR = 2
 /** Milliseconds until a table says that its script is missing; a multiple of 50. */
 const SCRIPT_PATIENCE = 5000
+/** Pixels that a text keeps where it makes room for the first number. */
+const LEAST_TEXT = 90
 
 export function render({ model }) {
   const holder = element("div", "rl-rows")
@@ -101,6 +103,7 @@ export function render({ model }) {
   const clear = () => {
     const { columns } = model.shape
     holder.style.setProperty("--rl-spare", "0px")
+    holder.style.setProperty("--rl-give", "0px")
     const edge = holder.getBoundingClientRect().right
     const boxOf = ({ field }) =>
       holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`)?.getBoundingClientRect()
@@ -109,12 +112,19 @@ export function render({ model }) {
       return head && head.left < edge - 1 && head.right > edge + 1
     })
     // Texts behind the edge have no room to give.
-    const growers = columns.slice(0, Math.max(at, 0)).filter(({ grow, width }) => grow > width)
+    const texts = columns.slice(0, Math.max(at, 0)).filter(({ grow }) => grow)
+    const lacking = (givers) => Math.ceil((boxOf(columns[at]).right - edge) / givers.length)
+    const give = (givers, least) =>
+      givers.length > 0 && givers.every((column) => boxOf(column)?.width - least(column) >= lacking(givers))
+    // The first number beside the texts, the reward, is read before the ends of these.
+    if (texts.length === at && give(texts, ({ width }) => Math.min(width, LEAST_TEXT))) {
+      holder.style.setProperty("--rl-give", `${-lacking(texts)}px`)
+      return
+    }
+    const growers = texts.filter(({ grow, width }) => grow > width)
     if (!growers.length) return
-    const cut = boxOf(columns[at])
-    const lacking = Math.ceil((cut.right - edge) / growers.length)
-    const gives = growers.every((column) => (boxOf(column)?.width ?? 0) - column.width >= lacking)
-    const spare = gives ? -lacking : Math.ceil((edge - cut.left) / growers.length)
+    const gives = give(growers, ({ width }) => width)
+    const spare = gives ? -lacking(growers) : Math.ceil((edge - boxOf(columns[at]).left) / growers.length)
     holder.style.setProperty("--rl-spare", `${spare}px`)
   }
   let fits = 0
@@ -187,9 +197,10 @@ function growing(columns) {
       // Letters are larger on a large screen, and so is what the texts need.
       const most = `calc(${grow}px * var(--rl-letters, 1))`
       const size = `clamp(${width}px, max(${rest}, ${name === "response" ? 34 : 24}cqw), ${most})`
-      const spare = grow > width ? "var(--rl-spare, 0px)" : "0px"
+      const spare = `var(--rl-give, 0px) + ${grow > width ? "var(--rl-spare, 0px)" : "0px"}`
       before += ` - ${size}`
-      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + ${spare}) !important; }`
+      const room = `calc(${size} + ${spare}) !important`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { width: ${room}; min-width: ${room}; }`
     })
     .join("\n")
 }
