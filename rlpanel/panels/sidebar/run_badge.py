@@ -171,11 +171,10 @@ def _name_html(label: str) -> str:
 
 def _pill_text(state: str, contents: str, newest: str) -> str:
     """Join the parts of the pill; ``connection.js`` hides state and age while the connection is lost."""
-    before = f'<span class="now">{state}'
-    before += '<span class="rest"> · </span></span>' if contents or newest else "</span>"
-    dot = " · " if contents else ""
-    after = f'<span class="now detail">{dot}{newest}</span>' if newest else ""
-    return f'{before}<span class="rest">{contents}{after}</span>'
+    # A dot goes into the next line with what follows it, and is hidden with the state.
+    middle = f'<span><span class="now"> · </span>{contents}</span>' if contents else ""
+    after = f'<span class="now detail"> · {newest}</span>' if newest else ""
+    return f'<span class="now">{state}</span><span class="rest">{middle}{after}</span>'
 
 
 def _sample_count(snapshot: Snapshot) -> str:
