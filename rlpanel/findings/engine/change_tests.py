@@ -170,20 +170,24 @@ def sustained(
 def _sustained(
     context: RuleContext, signal: Signal, least: float, sign: int, base: Base, *, places: bool
 ) -> Change | None:
-    table = PlaceTable.of(context, signal, sign)
-    count = len(table.places) if places else 1
-    threshold = context.change_z
-    series = context.place_series
+    series, threshold = context.place_series, context.change_z
+    count = len(series.places) if places else 1
     key = signal.name, sign, base, count
     steps, scan = len(context.steps), series.scan(key, least, base)
+    series.scan_signals[key] = signal
+    again = _continued_scans(context).get(key)
+    if again is not None and not (scan.seen and scan is again.before):
+        again = None
+    if again is not None and (again.best is None or not (again.best.score > threshold).any()):
+        series.scans[key] = again.after  # as in most tests
+        return None
+    table = PlaceTable.of(context, signal, sign)
     read = partial(table.read, rows=slice(count))
-    together = _continued_scans(context)
-    if key in together and scan.seen and scan is together[key].before:
-        found = Scored(read, steps, together[key].best, together[key].after, threshold, table.read_row)
+    if again is not None:
+        found = Scored(read, steps, again.best, again.after, threshold, table.read_row)
     else:
         found = continued(scan, read, steps, threshold, table.read_row)
     series.scans[key] = found.scan
-    series.scan_signals[key] = signal
     whole = _rise_of_interest(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)

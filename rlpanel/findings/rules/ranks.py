@@ -142,23 +142,21 @@ def _exactly_before(rows: RowBatch) -> np.ndarray:
     snapshot, every = rows.view.snapshot, rows.view.snapshot.steps.values
     if not len(rows):
         return np.empty(0)
-    step = snapshot.metadata("step")
-    begin = every[max(0, int(np.searchsorted(every, rows.steps[0])) - _BACK)]
-    alive = snapshot.alive_rows
-    near = alive[(step[alive] >= begin) & (step[alive] <= rows.steps[-1])]
+    first, last = np.searchsorted(every, [rows.steps[0], rows.steps[-1]])
+    near = snapshot.rows_of_steps(every[max(0, int(first) - _BACK) : int(last) + 1])
+    step = snapshot.metadata("step")[near]
     # A policy that has learnt since gives the same text another probability.
     surprisal = snapshot.number("surprisal_mean")[near]
     key = _keys(snapshot, near) ^ mix(surprisal.astype(np.float64).view(np.uint64))
-    at = np.searchsorted(every, step[near])
+    at = np.searchsorted(every, step)
     order = np.lexsort((at, key))
     gap = np.diff(at[order])
     again = np.zeros(len(near), bool)
     # Of equal samples of one step, the first decides: the others follow with a gap of 0.
     again[order[1:]] = (np.diff(key[order]) == 0) & (gap > 0) & (gap <= _BACK)
     found = has_key(_triples(key, at, at), _triples(key[again], at[again], at[again]))
-    repeated = np.zeros(len(snapshot.metadata("step")), bool)
-    repeated[near] = found & np.isfinite(surprisal)
-    return mark(repeated[rows.rows], _known(rows))
+    repeated = found & np.isfinite(surprisal)
+    return mark(repeated[np.searchsorted(near, rows.rows)], _known(rows))
 
 
 @rule("Samples of earlier steps again", "change_z")
