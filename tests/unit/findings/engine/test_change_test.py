@@ -246,10 +246,13 @@ def test_a_rise_that_the_scan_finds_may_be_one_by_its_own_errors() -> None:
 @pytest.mark.parametrize("base", ["lowest", "adjacent", "half"])
 def test_scans_that_go_on_together_find_what_each_finds_alone(base: Base) -> None:
     draw = np.random.default_rng(1)
-    values = [draw.normal(size=(4, 70)) for _ in range(3)]
+    values = [draw.normal(size=(8, 70)) for _ in range(3)]
     for at, part in enumerate(values):
         part[at, 30 + 9 * at :] += 3.0
         part[3, draw.integers(70, size=9)] = np.nan
+        part[4:] *= 0.05
+        for row in range(4, 8):  # it returns from a dip that has not settled yet
+            part[row, 36 + row : 40 + row] -= 3.0
     variances = [np.full(part.shape, 0.3) for part in values]
 
     def reader(at: int) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
