@@ -17,7 +17,7 @@ from rlpanel.findings.engine.window_scan import (
     Best,
     Read,
     Scan,
-    Windows,
+    TrailingMeans,
     may_rise,
     row_median,
     step_noise,
@@ -39,12 +39,19 @@ def rise_onset(values: np.ndarray, start: int, stop: int) -> int:
 
 def fit_step(values: np.ndarray) -> tuple[float, int]:
     """Return the squared error of two constant levels, and the first position of the second one."""
-    count = np.arange(1, len(values))
-    total, squares = np.cumsum(values)[:-1], np.cumsum(values**2)[:-1]
-    rest, rest_squares = values.sum() - total, (values**2).sum() - squares
-    error = squares - total**2 / count + rest_squares - rest**2 / (len(values) - count)
-    best = int(error.argmin())
-    return float(error[best]), best + 1
+    error, at = fit_steps(values[None])
+    return float(error[0]), int(at[0])
+
+
+def fit_steps(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `fit_step` returns of each of several series, shape (K,) each."""
+    size = values.shape[1]
+    count = np.arange(1, size)
+    total, squares = np.cumsum(values, axis=1)[:, :-1], np.cumsum(values**2, axis=1)[:, :-1]
+    rest = values.sum(axis=1, keepdims=True) - total
+    rest_squares = (values**2).sum(axis=1, keepdims=True) - squares
+    error = squares - total**2 / count + rest_squares - rest**2 / (size - count)
+    return error.min(axis=1), error.argmin(axis=1) + 1
 
 
 def _fit_slope(position: np.ndarray, values: np.ndarray) -> tuple[float, int]:
@@ -55,10 +62,14 @@ def _fit_slope(position: np.ndarray, values: np.ndarray) -> tuple[float, int]:
     knots = np.arange(0, len(values) - 2, max(1, len(values) // 100))
     if not len(knots):
         return np.inf, 0
-    ramp = np.maximum(position[None] - position[knots][:, None], 0.0)
-    ramp -= ramp.mean(axis=1, keepdims=True)
-    centred = values - values.mean()
-    error = centred @ centred - (ramp @ centred) ** 2 / (ramp * ramp).sum(axis=1)
+    # Sums over the positions after each knot give those of all ramps at once.
+    centred, at = values - values.mean(), position - position[0]
+    parts = np.stack([np.ones(len(at)), at, at**2, centred, at * centred])
+    count, first, second, moved, product = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1][:, knots]
+    knot = at[knots]
+    ramp = first - knot * count
+    spread = second - 2 * knot * first + knot**2 * count - ramp**2 / len(at)
+    error = centred @ centred - (product - knot * moved) ** 2 / spread
     best = int(error.argmin())
     return float(error[best]), int(knots[best])
 
@@ -297,9 +308,7 @@ def _best_window_before(values: np.ndarray, onset: int) -> tuple[int, int]:
 
 def _lowest_window_end(values: np.ndarray, width: int, last: int) -> int:
     """Return where the lowest window of ``width`` steps ends, at ``last`` or before."""
-    part = values[None, : last + 1]
-    ends = np.arange(width - 1, last + 1)[None]
-    means = Windows(part, np.zeros_like(part), 0).means(ends, np.full_like(ends, width))[0, 0, 0]
+    means = TrailingMeans(values[None, : last + 1]).of(width, last + 1)[0, width - 1 :]
     if not np.isfinite(means).any():  # too few steps have a value
         return last
     lowest = np.flatnonzero(means == np.nanmin(means))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -107,16 +107,11 @@ class PlaceTable:
 
     def level(self, row: int, part: slice | np.ndarray) -> tuple[float, float]:
         """Return mean and standard error of a place over some steps; NaN without values."""
-        values, error = self.mean[row, part], self.error[row, part]
+        values, error = self.mean[row, part], self.row(row)[1][part]
         known = np.isfinite(values)
         if not known.any():
             return np.nan, np.nan
         return float(values[known].mean()), float(np.sqrt(np.nansum(error[known] ** 2)) / known.sum())
-
-    @cached_property
-    def error(self) -> np.ndarray:
-        """Error of each step's mean in the scale of the test, shape (K, S)."""
-        return step_errors(self.scaled, self.variance)
 
 
 #: One of many places changes more often by chance, so each needs a score that is larger by this much.
@@ -175,20 +170,24 @@ def sustained(
 def _sustained(
     context: RuleContext, signal: Signal, least: float, sign: int, base: Base, *, places: bool
 ) -> Change | None:
-    table = PlaceTable.of(context, signal, sign)
-    count = len(table.places) if places else 1
-    threshold = context.change_z
-    series = context.place_series
+    series, threshold = context.place_series, context.change_z
+    count = len(series.places) if places else 1
     key = signal.name, sign, base, count
     steps, scan = len(context.steps), series.scan(key, least, base)
+    series.scan_signals[key] = signal
+    again = _continued_scans(context).get(key)
+    if again is not None and not (scan.seen and scan is again.before):
+        again = None
+    if again is not None and (again.best is None or not (again.best.score > threshold).any()):
+        series.scans[key] = again.after  # as in most tests
+        return None
+    table = PlaceTable.of(context, signal, sign)
     read = partial(table.read, rows=slice(count))
-    together = _continued_scans(context)
-    if key in together and scan.seen and scan is together[key].before:
-        found = Scored(read, steps, together[key].best, together[key].after, threshold, table.read_row)
+    if again is not None:
+        found = Scored(read, steps, again.best, again.after, threshold, table.read_row)
     else:
         found = continued(scan, read, steps, threshold, table.read_row)
     series.scans[key] = found.scan
-    series.scan_signals[key] = signal
     whole = _rise_of_interest(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)
@@ -286,8 +285,14 @@ def beyond(
 
 
 def _stretches(beyond: np.ndarray, least: int) -> list[np.ndarray]:
-    """Return `long_stretches` of each row; most rows are not marked at all."""
-    return [long_stretches(row, least) if row.any() else row for row in beyond]
+    """Return `long_stretches` of each row; most rows are not marked so long at all."""
+    size = beyond.shape[1]
+    windows = [beyond[:, at : size - least + 1 + at] for at in range(least)]
+    is_long = np.logical_and.reduce(windows).any(axis=1)
+    nowhere = np.zeros(size, bool)
+    return [
+        long_stretches(row, least) if long else nowhere for row, long in zip(beyond, is_long, strict=True)
+    ]
 
 
 def _beyond_chance(table: PlaceTable, row: int, mask: np.ndarray, limit: float) -> np.ndarray:
@@ -363,7 +368,7 @@ def _limit_score(margin: np.ndarray, table: PlaceTable, row: int, mask: np.ndarr
 def _beyond(table: PlaceTable, signal: Signal, row: int, mask: np.ndarray, sign: int, z: float) -> Change:
     values = table.mean[row]
     if signal.kind != "share":
-        mask = _from_the_bend(mask, table.scaled[row], table.error[row])
+        mask = _from_the_bend(mask, *table.row(row))
     first = int(mask.argmax())
     base = (max(0, first - 8), first)
     return Change(
@@ -406,28 +411,31 @@ def _change(table: PlaceTable, signal: Signal, rise: Rise, sign: int) -> Change:
 
 def _row_of_only_place(table: PlaceTable, change: Change) -> int:
     """Return the row of the place in which a change holds, or 0 (the whole run) if there are several."""
-    shifts, errors = _shifts(table, change)
-    found: list[tuple[float, int]] = []
+    shifts = _Shifts(table, change)
+    size, found = shifts.size, 0
+    most = -np.inf
     for name, rows in rows_by_dimension(table.places).items():
         if name == WHOLE:
             continue
-        known = rows[np.isfinite(shifts[rows])]
+        known = rows[np.isfinite(size[rows])]
         if len(known) < 2:
             continue
-        first, second = known[np.argsort(-shifts[known])][:2]
-        alone = shifts[second] < _OTHERS * shifts[first]
-        if alone and shifts[first] > 4 * errors[first]:
-            found.append((float(shifts[first] - max(shifts[second], 0.0)), int(first)))
-    return max(found)[1] if found else 0
+        first, second = known[np.argsort(-size[known])][:2].tolist()
+        apart = float(size[first] - max(size[second], 0.0))
+        alone = size[second] < _OTHERS * size[first]
+        if alone and (apart, first) > (most, found) and size[first] > 4 * shifts.error([first])[0]:
+            most, found = apart, first
+    return found
 
 
 def _attribute_to_run_if_shared(table: PlaceTable, change: Change) -> Change:
     """Return a place's change; as one of the whole run if another place of its dimension changed, too."""
-    shifts, errors = _shifts(table, change)
+    shifts = _Shifts(table, change)
     row = table.places.index(change.place)
-    others = [each for each in rows_by_dimension(table.places)[change.place.dimension] if each != row]
+    rows = rows_by_dimension(table.places)[change.place.dimension]
     with np.errstate(invalid="ignore"):
-        also = (shifts[others] >= _OTHERS * shifts[row]) & (shifts[others] > _ALSO * errors[others])
+        others = rows[(rows != row) & (shifts.size[rows] >= _OTHERS * shifts.size[row])]
+        also = shifts.size[others] > _ALSO * shifts.error(others)
     return _with_levels_of(table, change, 0) if also.any() else change
 
 
@@ -457,26 +465,46 @@ def _late_mean(values: np.ndarray) -> float:
     return _mean(values[len(values) // 2 :])
 
 
-def _shifts(table: PlaceTable, change: Change) -> tuple[np.ndarray, np.ndarray]:
-    """Return each place's difference between the affected steps and those before, and its error, (K,)."""
-    after = change.mask
-    before = np.zeros(len(after), bool)
-    before[max(0, change.onset - max(5, int(after.sum()))) : change.onset] = True
-    later, later_error = _mean_of(table, after)
-    if not before.any():
-        return later - np.nanmin(later), later_error
-    earlier, earlier_error = _mean_of(table, before)
-    return later - earlier, np.hypot(later_error, earlier_error)
+class _Shifts:
+    """Differences of the places between the affected steps of a change and those before.
+
+    Attributes
+    ----------
+    size : ndarray of float, shape (K,)
+    """
+
+    def __init__(self, table: PlaceTable, change: Change) -> None:
+        self._table, self._after = table, change.mask
+        self._before = np.zeros(len(change.mask), bool)
+        self._before[max(0, change.onset - max(5, int(change.mask.sum()))) : change.onset] = True
+        later = _mean_over(table.scaled, self._after)
+        has_before = self._before.any()
+        self.size = later - (_mean_over(table.scaled, self._before) if has_before else np.nanmin(later))
+
+    def error(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the errors of the differences of some places: they take time, and few are needed."""
+        values, variance = self._table.scaled[rows], self._table.variance[rows]
+        errors = step_errors(values, variance)
+        later = _error_over(values, errors, self._after)
+        return np.hypot(later, _error_over(values, errors, self._before)) if self._before.any() else later
 
 
-def _mean_of(table: PlaceTable, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over the marked steps in the scale of the test, and its error, shape (K,)."""
-    values, error = table.scaled[:, mask], table.error[:, mask]
+def _mean_over(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the mean of each row's finite values in the marked steps, shape (K,)."""
+    values = values[:, mask]
     known = np.isfinite(values)
-    count = known.sum(axis=1)
     with np.errstate(all="ignore"):
-        mean = np.where(known, values, 0.0).sum(axis=1) / count
-        return mean, np.sqrt(np.where(known, error, 0.0) ** 2 @ np.ones(mask.sum())) / count
+        found: np.ndarray = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1)
+    return found
+
+
+def _error_over(values: np.ndarray, error: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the error of the mean of each row's finite values in the marked steps, shape (K,)."""
+    known = np.isfinite(values[:, mask])
+    with np.errstate(all="ignore"):
+        squares = np.where(known, error[:, mask], 0.0) ** 2
+        found: np.ndarray = np.sqrt(squares @ np.ones(mask.sum())) / known.sum(axis=1)
+    return found
 
 
 def series_rise(context: RuleContext, values: np.ndarray, least: float) -> Change | None:

@@ -330,9 +330,13 @@ class PlaceSeries:
         if not self._earlier:
             self.unchanged = 0
         self._is_longer = previous is not None and first >= len(previous.steps)
-        #: Statistics of the columns at these steps, which the next check adds to.
-        self.column_stats: tuple[tuple[str, ...], GrowingTable] | None = None
-        self._earlier_stats = previous.column_stats if previous is not None and self._is_longer else None
+        self._same = first
+        #: Arrays of these steps, which the next check adds to.
+        self._grown: dict[Hashable, GrowingTable] = {}
+        self._earlier_grown = previous._grown if previous is not None else {}
+        #: Results over all these steps, and the number of steps they are of.
+        self._folded: dict[Hashable, tuple[int, Any]] = {}
+        self._earlier_folded = previous._folded if previous is not None else {}
         #: States of the tests of series, which the next check goes on with.
         self.scans: dict[Hashable, Any] = {}
         self.earlier_scans = previous.scans if previous is not None and usable else {}
@@ -387,23 +391,48 @@ class PlaceSeries:
         known = known and known.reusable(self.unchanged)
         return known if known is not None and _alike(known.least, least) else Scan(least, base)
 
-    def growing(self, columns: tuple[str, ...], compute: Callable[[int], np.ndarray]) -> GrowingTable:
-        """Return the statistics of the columns at these steps; only those of further steps are computed.
+    def grown(self, key: Hashable, compute: Callable[[int], np.ndarray]) -> np.ndarray:
+        """Return an array of these steps; only the steps from the first changed one on are computed.
 
         Parameters
         ----------
-        columns : tuple of str
-            C columns.
+        key : hashable
+            Identifies the array, and all but its steps that it is made of, such as columns or ranks.
         compute : callable
-            Returns the table of the steps from a position on, shape (P, C, S).
+            Returns the array of the steps from a position on, shape (..., S). Each step's part may depend on
+            this step and on earlier ones.
         """
-        known = self._earlier_stats
-        if known is None or known[0] != columns:
-            found = GrowingTable(compute(0))
-        else:
-            found = known[1].with_steps(compute(known[1].values.shape[-1]))
-        self.column_stats = columns, found
-        return found
+        if key not in self._grown:
+            known = self._earlier_grown.get(key)
+            first = 0 if known is None else min(self._same, known.values.shape[-1])
+            new = compute(first)
+            if known is None:
+                self._grown[key] = GrowingTable(new)
+            elif first == known.values.shape[-1]:
+                self._grown[key] = known.with_steps(new)
+            else:
+                self._grown[key] = GrowingTable(np.concatenate([known.values[..., :first], new], axis=-1))
+        return self._grown[key].values
+
+    def folded(self, key: Hashable, compute: Callable[[int, T | None], T]) -> T:
+        """Return a result over all these steps; unless an earlier step changed, only new ones are added.
+
+        Parameters
+        ----------
+        key : hashable
+            As in `grown`.
+        compute : callable
+            Returns the result from that of the steps before a position, None if it is the first one. It
+            leaves that one as it is.
+        """
+        if key not in self._folded:
+            count, known = self._earlier_folded.get(key, (0, None))
+            if count > self._same:
+                count, known = 0, None
+            is_new = known is None or count < len(self.steps)
+            self._folded[key] = len(self.steps), compute(count, known) if is_new else known
+        result: T = self._folded[key][1]
+        return result
 
     def by_step(self, name: str, compute: Callable[[RowBatch], Sequence[T]]) -> list[T]:
         """Return a result of each step; those of steps that did not change are reused.
@@ -432,6 +461,28 @@ class PlaceSeries:
                 self._by_step[name] = found
         return self._by_step[name]
 
+    def array_by_step(self, name: str, compute: Callable[[RowBatch], np.ndarray]) -> np.ndarray:
+        """Return numbers of each step, shape (..., S); those of steps that did not change are reused.
+
+        Parameters
+        ----------
+        name : str
+            Identifies the numbers.
+        compute : callable
+            Returns the numbers of each step of some rows, shape (..., S).
+        """
+        if self._changed is None or self._whole is None:
+            raise ValueError("the series were released")
+        changed, whole = self._changed, self._whole
+
+        def read(first: int) -> np.ndarray:
+            is_rest = first > 0 and bool(self._stale[first:].all())
+            batches = changed.batches if is_rest else whole.batches
+            found = np.concatenate([compute(rows) for rows in batches], axis=-1)
+            return found if is_rest else found[..., first:]
+
+        return self.grown(name, read)
+
     def release(self) -> PlaceSeries:
         """Drop what only this check needs, and return the result for the next check.
 
@@ -440,7 +491,7 @@ class PlaceSeries:
         self._view = self._fresh = self._whole = self._changed = self._together = None
         self._earlier, self._earlier_signals, self._earlier_by_step = {}, {}, {}
         self.earlier_scans, self.earlier_scan_signals = {}, {}
-        self._earlier_stats = None
+        self._earlier_grown, self._earlier_folded = {}, {}
         return self
 
     def _compute(self, signal: Signal) -> GrowingTable:

@@ -6,7 +6,7 @@ Input of a rule: a snapshot without the step that is still being written.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any
@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from rlpanel.analysis.step_texts import RunTexts
+from rlpanel.findings.engine.column_stats import ColumnStats, with_std
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import RANK, PlaceSeries
 from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
 from rlpanel.findings.engine.window_scan import row_median
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
-from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MIN
+from rlpanel.store.columns.step_stats import MAX
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
@@ -28,44 +29,6 @@ from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 PATIENT_STEPS = 3
 #: Seconds of a step whose duration is not known, and the least duration of a step.
 UNKNOWN_STEP, MIN_STEP = 600.0, 1.0
-
-
-class ColumnStats:
-    """Statistics of all columns at each step, as arrays over all of them.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        C columns.
-    stats : ndarray of float, shape (6, C, S)
-        See `with_std`.
-
-    Attributes
-    ----------
-    columns : tuple of str
-    std : ndarray of float, shape (C, S)
-        Standard deviations of the samples (ddof 1); NaN for steps with fewer than two.
-    """
-
-    def __init__(self, columns: Sequence[str], stats: np.ndarray) -> None:
-        self.columns, self._stats, self.std = tuple(columns), stats[:-1], stats[-1]
-        self._at = {name: at for at, name in enumerate(self.columns)}
-
-    def __contains__(self, column: str) -> bool:
-        return column in self._at
-
-    def of(self, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the statistics of some columns, shape (5, C, S), and their standard deviations, (C, S)."""
-        at = [self._at[name] for name in columns]
-        return self._stats[:, at], self.std[at]
-
-
-def with_std(stats: np.ndarray) -> np.ndarray:
-    """Return the statistics of `rlpanel.store.columns.step_stats.Steps.stats_of` and the deviations."""
-    count, squares = stats[COUNT], np.where(stats[MIN] == stats[MAX], 0.0, stats[M2])
-    with np.errstate(all="ignore"):
-        std = np.where(count > 1, np.sqrt(squares / (count - 1)), np.nan)
-    return np.concatenate([stats, std[None]])
 
 
 @dataclass(frozen=True)
@@ -149,10 +112,10 @@ class RuleContext:
         known: dict[str, float] = self.results.setdefault(RuleContext.spread, {})
         if column not in known:
             if column in self.step_stats:
-                found = self.step_stats.of([column])[1][0]
+                known[column] = self.step_stats.usual_std(column)
             else:
                 found = self.snapshot.steps.std(column)[: len(self.steps)]  # raises an error for another name
-            known[column] = float(row_median(found[None])[0])
+                known[column] = float(row_median(found[None])[0])
         return known[column]
 
     @cached_property
@@ -163,7 +126,8 @@ class RuleContext:
         def read(first: int) -> np.ndarray:
             return with_std(steps.stats_of(steps.columns, first)[..., : size - first])
 
-        return ColumnStats(steps.columns, self.place_series.growing(steps.columns, read).values)
+        series = self.place_series
+        return ColumnStats(steps.columns, series.grown(("columns", steps.columns), read), series.folded)
 
     @cached_property
     def change_z(self) -> float:

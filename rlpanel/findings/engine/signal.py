@@ -232,13 +232,12 @@ def signal(
 def column_signal(name: str, kind: Kind = "level") -> Signal:
     """Return the signal that is a number column itself; it is registered when it is first used.
 
-    A kind that a rule names counts from then on: findings must not depend on who asked first, such as a
-    comparison of runs that needs the column's means only. A run may log a column under a rule's name,
-    such as ``truncated``; hence a name of its own.
+    Each kind of a column is a signal of its own: findings must not depend on which kind was asked for first,
+    by a rule or in another run. A run may log a column under a rule's name, such as ``truncated``; hence a
+    name of its own.
     """
-    own = f"column {name}"
-    known = SIGNALS.get(own)
-    if known is None or (kind != "level" and known.kind == "level"):
+    own = f"column {name}" if kind == "level" else f"column {name}, {kind}"
+    if own not in SIGNALS:
         SIGNALS[own] = Signal(own, kind, (name,), lambda rows: rows.number(name), column=name)
     return SIGNALS[own]
 

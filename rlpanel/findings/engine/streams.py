@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rlpanel.findings.engine.column_stats import HIGHEST, KNOWN, LOWEST, LOWEST_MEAN, SPREADS, VARYING
+from rlpanel.findings.engine.column_stats import SAMPLES as ALL
 from rlpanel.findings.engine.places import (
     GROUPS,
     MEAN,
@@ -26,7 +28,7 @@ from rlpanel.findings.engine.places import (
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, column_signal, each_sample, signal
 from rlpanel.metrics.engine.column_info import computed_columns, describe
-from rlpanel.store.columns.step_stats import COUNT, MAX, MIN
+from rlpanel.store.columns.step_stats import COUNT
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
 Scale = Literal["factor", "share", "level"]
@@ -94,13 +96,12 @@ class Stream:
         return found
 
 
-def all_scaled(streams: Sequence[Stream], first: int = 0) -> np.ndarray:
+def all_scaled(streams: Sequence[Stream]) -> np.ndarray:
     """Return the values in the scale of the test: logarithms of factors, angles of shares, shape (K, S).
 
-    The steps before the one at the position ``first`` are left out.
     The angle ``arcsin(sqrt(share))`` has the same variance for rare and for frequent features.
     """
-    values = np.array([stream.values[first:] for stream in streams], float)
+    values = np.array([stream.values for stream in streams], float)
     scales = np.array([stream.scale for stream in streams])
     with np.errstate(all="ignore"):
         factor, share = scales == "factor", scales == "share"
@@ -109,12 +110,15 @@ def all_scaled(streams: Sequence[Stream], first: int = 0) -> np.ndarray:
     return values
 
 
-def streams_of(context: RuleContext) -> Iterator[Stream]:
-    """Yield the streams of a run."""
-    yield from _columns(context)
-    yield from _contents(context)
-    yield from texts_streams(context)
-    yield from _scalars(context)
+def streams_of(context: RuleContext, first: int = 0) -> Iterator[Stream]:
+    """Yield the streams of a run.
+
+    The steps before the one at the position ``first`` are left out, but decide what counts as a change.
+    """
+    yield from _columns(context, first)
+    yield from _contents(context, first)
+    yield from texts_streams(context, first=first)
+    yield from _scalars(context, first)
 
 
 def share_stream(
@@ -137,7 +141,7 @@ def share_stream(
 _FOLLOWS = ("advantage", "engine_shift", "ref_shift")
 
 
-def _columns(context: RuleContext) -> Iterator[Stream]:
+def _columns(context: RuleContext, first: int) -> Iterator[Stream]:
     """Yield missing values, mean, spread and commonest value of each number column."""
     snapshot, size, commonest = context.snapshot, len(context.steps), 0
     steps, computed, has_tokens = snapshot.steps, computed_columns(), snapshot.has_number("response_tokens")
@@ -149,8 +153,8 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         # The number of characters is the same length in another unit.
         and not (name == "response_chars" and has_tokens)
     ]
-    stats, spreads = context.step_stats.of(columns)
-    all_levels = _levels_of(stats, spreads)
+    stats, spreads = context.step_stats.of(columns, first)
+    all_levels = _levels_of(context.step_stats.facts(columns), stats, spreads)
     for column, count, mean, spread, level in zip(
         columns, stats[COUNT], stats[MEAN_OF_STEP], spreads, all_levels, strict=True
     ):
@@ -159,7 +163,8 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         is_reward = column == "reward" or column.startswith("rewards/")
         label, weight = describe(column).label, PRIMARY if is_reward else USUAL
         expected = np.maximum(steps.expected(column)[:size], 1)
-        if (count < expected).any():
+        if level.samples < expected.sum():
+            expected = expected[first:]
             where = f"missing(`{column}`)"
             yield share_stream(
                 f"samples without {label}",
@@ -189,7 +194,7 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
             common = _commonest(column)
             name, values = (
                 f"samples with the commonest exact value of {label}",
-                context.table(common)[MEAN, 0],
+                context.table(common)[MEAN, 0, first:],
             )
             yield share_stream(name, values, np.sqrt(count), column=column, signal=common)
 
@@ -210,21 +215,12 @@ class _Level(NamedTuple):
     floor: np.ndarray
 
 
-def _levels_of(stats: np.ndarray, spreads: np.ndarray) -> list[_Level]:
+def _levels_of(facts: np.ndarray, stats: np.ndarray, spreads: np.ndarray) -> list[_Level]:
     """Return the level of each column: all columns at once, since each call of numpy takes time."""
-    count, mean, low, high = (stats[part] for part in (COUNT, MEAN_OF_STEP, MIN, MAX))
-    known = np.isfinite(spreads)
-    some = np.maximum(known.sum(axis=1), 1)
-    usual = np.where(known, spreads, 0.0).sum(axis=1) / some
-    parts = (
-        count.sum(axis=1),
-        np.where(np.isfinite(low), low, np.inf).min(axis=1),
-        np.where(np.isfinite(high), high, -np.inf).max(axis=1),
-        np.where(count > 0, mean, np.inf).min(axis=1),
-        usual,
-        (known & (spreads > 0)).sum(axis=1) / some,
-    )
-    floor = np.where(known, spreads, usual[:, None]) ** 2 / np.maximum(count, 1)
+    some = np.maximum(facts[KNOWN], 1)
+    usual = facts[SPREADS] / some
+    parts = *facts[[ALL, LOWEST, HIGHEST, LOWEST_MEAN]], usual, facts[VARYING] / some
+    floor = np.where(np.isfinite(spreads), spreads, usual[:, None]) ** 2 / np.maximum(stats[COUNT], 1)
     levels = zip(*(part.tolist() for part in parts), floor, strict=True)
     return [_Level(*level) for level in levels]
 
@@ -292,14 +288,14 @@ def _distinct_prompts(rows: RowBatch) -> np.ndarray:
     return found
 
 
-def _contents(context: RuleContext) -> Iterator[Stream]:
+def _contents(context: RuleContext, first: int) -> Iterator[Stream]:
     """Yield counts, the mix of labels, the reward with each label, and its correlation with the length."""
-    table, series = context.table(each_sample), context.place_series
+    table, series = context.table(each_sample)[..., first:], context.place_series
     samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
     yield Stream("samples per step", samples, "factor", MIN_FACTOR, 1e-4)
     if context.view.grouped:
         yield Stream("groups per step", groups, "factor", MIN_FACTOR, 1e-4)
-    distinct = context.table(_distinct_prompts)[MEAN, 0]
+    distinct = context.table(_distinct_prompts)[MEAN, 0, first:]
     yield Stream("distinct prompts per sample", distinct, "factor", MIN_FACTOR, 1e-4, tab="group")
     for name, rows in rows_by_dimension(series.places).items():
         if name in (WHOLE, RANK) or len(rows) < 2:
@@ -308,20 +304,22 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
             share, place = table[SAMPLES, row] / np.maximum(samples, 1), series.places[row]
             yield share_stream(f"samples with {place.text}", share, groups, where=place.where, place=place)
     if context.available(column_signal("reward")):
-        yield from _rewards_by_place(context, series, table)
+        yield from _rewards_by_place(context, series, table, first)
     for metric, text in _SHARES_OF_A_STEP.items():
         values = context.series(metric)
         if values is not None:
-            yield share_stream(text, values, groups)
+            yield share_stream(text, values[first:], groups)
     curve = context.series("length_reward_correlation")
     if curve is not None:
         label = "correlation of length and reward"
-        yield Stream(label, curve, "level", 0.25, 1 / np.maximum(samples, 1), SECONDARY)
+        yield Stream(label, curve[first:], "level", 0.25, 1 / np.maximum(samples, 1), SECONDARY)
 
 
-def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarray) -> Iterator[Stream]:
+def _rewards_by_place(
+    context: RuleContext, series: PlaceSeries, table: np.ndarray, first: int
+) -> Iterator[Stream]:
     """Yield the mean reward with each label and of each rank, less that of the other samples of the step."""
-    mean, samples = context.table(column_signal("reward"))[MEAN], table[SAMPLES]
+    mean, samples = context.table(column_signal("reward"))[MEAN, :, first:], table[SAMPLES]
     spread = context.spread("reward")
     if not np.isfinite(spread):
         return  # each step has one sample
@@ -369,8 +367,11 @@ _TEXTS = {
 }
 
 
-def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[Stream]:
-    """Yield the numbers of the texts that were read; also ``constant`` ones, for a comparison of runs."""
+def texts_streams(context: RuleContext, *, constant: bool = False, first: int = 0) -> Iterator[Stream]:
+    """Yield the numbers of the texts that were read; also ``constant`` ones, for a comparison of runs.
+
+    The steps before the one at the position ``first`` are left out.
+    """
     if context.texts is None:
         return
     moments = context.texts_moments
@@ -384,13 +385,16 @@ def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[S
             continue
         if is_share:
             if not len(size):
-                size = context.texts.sizes(context.steps.tolist())
-            yield share_stream(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
+                size = context.texts.sizes(context.steps[first:].tolist())
+            share = mean[first:]
+            yield share_stream(text, share, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
         elif name in ("result_chars", "truth_chars"):  # a mean of logarithms
-            yield Stream(text, np.exp(mean), "factor", MIN_FACTOR, variance, tab=tab, text=name)
+            yield Stream(
+                text, np.exp(mean[first:]), "factor", MIN_FACTOR, variance[first:], tab=tab, text=name
+            )
         else:
             least = MIN_FACTOR * max(float(np.median(mean[known])), 1.0)
-            yield Stream(text, mean, "level", least, variance, tab=tab, text=name)
+            yield Stream(text, mean[first:], "level", least, variance[first:], tab=tab, text=name)
 
 
 def scalar_values(context: RuleContext, name: str) -> np.ndarray:
@@ -402,7 +406,7 @@ def scalar_values(context: RuleContext, name: str) -> np.ndarray:
     return np.where(series.steps[at] == context.steps, series.values[at], np.nan)
 
 
-def _scalars(context: RuleContext) -> Iterator[Stream]:
+def _scalars(context: RuleContext, first: int) -> Iterator[Stream]:
     """Yield the trainer's scalars."""
     scalars = context.snapshot.scalars
     for name in scalars.names:
@@ -413,4 +417,4 @@ def _scalars(context: RuleContext) -> Iterator[Stream]:
         if len(known) and np.ptp(known) > 0:
             is_factor = bool(known.min() > 0)
             least = 2 * MIN_FACTOR if is_factor else float(known.std())
-            yield Stream(f"{name}{TRAINERS}", values, "factor" if is_factor else "level", least)
+            yield Stream(f"{name}{TRAINERS}", values[first:], "factor" if is_factor else "level", least)

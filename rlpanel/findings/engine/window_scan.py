@@ -133,9 +133,18 @@ class Best:
         zeros = np.zeros(count, int)
         return cls(np.full(count, -np.inf), np.zeros(count), zeros, zeros, zeros)
 
-    def of(self, part: slice) -> Best:
+    def of(self, part: slice | np.ndarray) -> Best:
         """Return the windows of some series."""
         return Best(self.score[part], self.z[part], self.width[part], self.before[part], self.end[part])
+
+    def with_rows(self, rows: np.ndarray, others: Best) -> Best:
+        """Return these windows with others for some series."""
+        parts = []
+        for name in ("score", "z", "width", "before", "end"):
+            found = getattr(self, name).copy()
+            found[rows] = getattr(others, name)
+            parts.append(found)
+        return Best(*parts)
 
     def improved(self, score: np.ndarray, z: np.ndarray, windows: np.ndarray) -> Best:
         """Return the better windows of these and others.
@@ -297,6 +306,50 @@ class Scan:
         flat = len(values), every.shape[1]
         return replace(scan, best=best.improved(score.reshape(flat), z.reshape(flat), every))
 
+    def _newest(self, read: Read, steps: int) -> Scan:
+        """Return the state after all steps, of which only the best windows and the noise are right.
+
+        Series whose new windows cannot be high enough keep their best one: most of them.
+        """
+        first, blocks = self.done, int(_block(np.array(steps - 1))) + 1
+        if first < SHORT or steps - first > _AT_ONCE or blocks > len(self.noise) or self.best is None:
+            scan = self
+            while scan.done < steps:
+                scan = scan._advanced(read, min(steps, scan.done + _AT_ONCE))
+            return scan
+        start = max(0, first - WINDOWS[-1] + 1)
+        values, _ = read(start, steps)
+        assert self.floor is not None
+        lowest = np.fmin.reduce(values[:, first - start :], axis=1)
+        highest = np.fmax.reduce(values, axis=1)
+        rows = np.flatnonzero(highest - np.fmin(lowest, self.floor) > self.least * (1 - _ROUNDING))
+        best = self.best
+        if len(rows):
+
+            def read_rows(begin: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+                values, variance = read(begin, stop)
+                return values[rows], variance[rows]
+
+            found = self._of_rows(rows)._advanced(read_rows, steps).best
+            assert found is not None
+            best = best.with_rows(rows, found)
+        return replace(self, done=steps, best=best)
+
+    def _of_rows(self, rows: np.ndarray) -> Scan:
+        """Return the state of some series."""
+        assert self.floor is not None
+        assert self.top is not None
+        return replace(
+            self,
+            least=self.least[rows],
+            floor=self.floor[rows],
+            top=self.top[rows],
+            best=self.best and self.best.of(rows),
+            low=None if self.low is None else self.low[:, rows],
+            # The noise of scans that are joined is that of the blocks from the first used one on.
+            noise=tuple(each[:, rows] if each.shape[1] == len(self.floor) else each for each in self.noise),
+        )
+
     def _noise_until(self, read: Read, stop: int) -> tuple[np.ndarray, ...]:
         """Return the noise of all blocks with steps before ``stop``, each from the steps before it."""
         known = len(self.noise)
@@ -335,19 +388,30 @@ def may_rise(values: np.ndarray, variance: np.ndarray, least: float, threshold: 
     early = _splits(Best.none(len(values)), (values[:, :SHORT], variance[:, :SHORT]), least)
     if (early.score > bound).any():
         return True
-    ends, widths = np.arange(steps)[None], np.array(WINDOWS)[:, None]
-    before = np.maximum(widths, _BEFORE[0][1])
-    windows = Windows(values, variance, 0)
-    later = windows.means(ends[:, SHORT:] + 0 * widths, widths)
-    earlier = windows.means(ends - widths, before)
-    own = np.where(np.isfinite(earlier), earlier, np.inf)
-    lowest = np.minimum.accumulate(own[0], axis=2)[:, :, SHORT:]
-    smallest = own[1].min(axis=2, keepdims=True)
-    with np.errstate(all="ignore"):
-        gap = later[0] - lowest
-        error = np.sqrt(np.nan_to_num(later[1]) + np.where(np.isfinite(smallest), smallest, 0.0))
-        score = gap / error - _price(ends[:, SHORT:], "lowest")
-    return bool(((gap > least) & (score > bound)).any())
+    means = TrailingMeans(values)
+    # A step whose variance is not known counts as an exact one, so that no error is too large.
+    variances = TrailingMeans(
+        np.where(np.isfinite(variance), variance, np.where(np.isfinite(values), 0.0, np.nan))
+    )
+    for width in WINDOWS:
+        before, first = max(width, _BEFORE[0][1]), max(SHORT, width)
+        if first >= steps:
+            break
+        earlier = means.of(before, steps - width)
+        lowest = np.minimum.accumulate(np.where(np.isfinite(earlier), earlier, np.inf), axis=1)
+        gap = means.of(width, steps)[:, first:] - lowest[:, first - width :]
+        far = gap > least
+        if not far.any():
+            continue
+        # Steps without a value make a variance larger than these.
+        smallest = np.fmin.reduce(variances.of(before, steps - width), axis=1, keepdims=True)
+        own = np.nan_to_num(variances.of(width, steps)[:, first:]) / width
+        with np.errstate(all="ignore"):
+            error = np.sqrt(own + np.where(np.isfinite(smallest), smallest, 0.0) / before)
+            score = gap / error - _price(np.arange(first, steps), "lowest")
+        if (far & (score > bound)).any():
+            return True
+    return False
 
 
 def after_together(
@@ -381,9 +445,9 @@ def _after_alike(scans: Sequence[Scan], reads: Sequence[Read], steps: int) -> li
     Only the states of scans that move on are taken apart, once in several steps.
     """
     joined, bounds = _joined(scans)
-    read = _read_all(reads)
+    read, first = _read_all(reads), max(0, joined.done - 2 * WINDOWS[-1])
     if joined.done:
-        read = _read_once(read, max(0, joined.done - 2 * WINDOWS[-1]), steps)
+        read = _read_once(read, first, steps)
     ranged = joined._with_range(read, steps)
     due = np.flatnonzero(np.logical_or.reduceat(ranged._far_apart(), bounds[:-1]) & (steps >= MIN_STEPS))
     found: list[tuple[Scan, Best | None]] = [(scan, scan.best) for scan in scans]
@@ -392,9 +456,9 @@ def _after_alike(scans: Sequence[Scan], reads: Sequence[Read], steps: int) -> li
     if len(due):
         old = [scans[at] for at in due.tolist()]
         newest, own = (joined, bounds) if len(due) == len(scans) else _joined(old)
-        read = read if len(due) == len(scans) else _read_all([reads[at] for at in due.tolist()])
-        while newest.done < steps:
-            newest = newest._advanced(read, min(steps, newest.done + _AT_ONCE))
+        if len(due) < len(scans):
+            read = _read_once(_read_all([reads[at] for at in due.tolist()]), first, steps)
+        newest = newest._newest(read, steps)
         for at, scan, part in zip(due.tolist(), old, map(slice, own[:-1], own[1:]), strict=True):
             if len(newest.noise) > len(scan.noise):
                 scan = replace(scan, noise=newest.noise_of(scan, part))
@@ -561,6 +625,33 @@ class Windows:
             mean, variance = total / count, spread / measured / count
         enough = inside & (count >= (width + 1) // 2)
         return np.where(enough, np.stack([mean, variance]), np.nan)
+
+
+class TrailingMeans:
+    """Means of the last steps at each step, of some series: faster than `Windows` for all steps.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (K, S)
+    """
+
+    def __init__(self, values: np.ndarray) -> None:
+        known = np.isfinite(values)
+        self._sums = np.zeros((2, len(values), values.shape[1] + 1))
+        np.cumsum(known, axis=1, out=self._sums[0, :, 1:])
+        np.cumsum(np.where(known, values, 0.0), axis=1, out=self._sums[1, :, 1:])
+
+    def of(self, width: int, stop: int) -> np.ndarray:
+        """Return the means of the ``width`` steps that end at each step before ``stop``, shape (K, stop).
+
+        They are NaN where fewer than half of the steps have a value.
+        """
+        found = np.full((self._sums.shape[1], max(stop, 0)), np.nan)
+        if stop >= width:
+            count, total = self._sums[:, :, width : stop + 1] - self._sums[:, :, : stop + 1 - width]
+            with np.errstate(all="ignore"):
+                found[:, width - 1 :] = np.where(count >= (width + 1) // 2, total / count, np.nan)
+        return found
 
 
 def _lowest(earlier: np.ndarray, low: np.ndarray | None) -> np.ndarray:

@@ -9,12 +9,12 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, percent
 from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.column_stats import HIGHEST, LOWEST
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import MEAN, SAMPLES, Place
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark
 from rlpanel.findings.rules.held_out import copies, reward_parts
-from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Fewest steps and samples of a class without a reward, and most of the other samples that have none.
 _MIN_STEPS, _MIN_SAMPLES, _OTHERS = 4, 24, 0.9
@@ -50,10 +50,9 @@ def _at_lowest(column: str, lowest: float) -> Signal:
 
 def _stretches(context: RuleContext, column: str) -> Iterator[_Stretch]:
     """Yield the classes of which no sample gets more than the lowest value, up to the newest step."""
-    low, high = context.step_stats.of([column])[0][[MIN, MAX], 0]
-    if not np.nanmin(low, initial=np.inf) < np.nanmax(high, initial=-np.inf):
+    lowest, highest = context.step_stats.facts([column])[[LOWEST, HIGHEST], 0].tolist()
+    if not lowest < highest:
         return
-    lowest = float(np.nanmin(low))
     table = context.table(_at_lowest(column, lowest))
     share, samples = table[MEAN], table[SAMPLES]
     # Most classes get more in the newest steps.

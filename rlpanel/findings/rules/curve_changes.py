@@ -303,14 +303,24 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
             watched[column] = which
     if not watched:
         return
-    series = [PlaceTable.of(context, which).read_row(0) for which in watched.values()]
-    values, variance = (np.stack(part) for part in zip(*series, strict=True))
-    median = running_median(values, _MIN_EARLIER)
+    tables = [PlaceTable.of(context, which) for which in watched.values()]
+
+    def read(first: int) -> np.ndarray:
+        start, whole = max(0, first - WINDOW), slice(1)
+        parts = [table.read(start, len(context.steps), whole) for table in tables]
+        values, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return np.stack([values, variance, running_median(values, _MIN_EARLIER)])[..., first - start :]
+
+    key = outlier, tuple(which.name for which in watched.values())
+    values, variance, median = context.place_series.grown(key, read)
     is_factor = np.array([which.kind == "positive" for which in watched.values()])[:, None]
     spread = np.array([spread_of(context, column) for column in watched])[:, None]
     far = np.where(is_factor, np.log(_FACTOR), np.fmax(_EFFECT * spread, _RELATIVE * np.abs(median)))
     distance = np.abs(values - median)
     with np.errstate(all="ignore"):
+        # The noise between steps, which takes time, is needed if a step may be an outlier only.
+        if not ((distance > far) & ~(distance <= context.thresholds.outlier_z * np.sqrt(variance))).any():
+            return
         z = distance / step_errors(values, variance)
         masks = (distance > far) & (z > context.thresholds.outlier_z)
     masks &= distance > context.thresholds.outlier_z * _usual_distance(values, median, masks)

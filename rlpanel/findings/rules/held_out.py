@@ -12,11 +12,11 @@ import numpy as np
 from rlpanel.findings.engine.change import Change, at_place, number, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of
 from rlpanel.findings.engine.change_tests import PlaceTable, sustained
+from rlpanel.findings.engine.column_stats import HIGHEST, LOWEST, NO_SHARE
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import column_signal, flag_signal
 from rlpanel.number_text import fixed
-from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
 
 #: Smallest change: in standard deviations of the samples of a step, and relative to the level before.
 _EFFECT, _RELATIVE = 0.5, 0.2
@@ -119,16 +119,8 @@ def _fall_of_odds(context: RuleContext, column: str) -> Change | None:
 
 def is_share(context: RuleContext, column: str) -> bool:
     """Return True if a column has 0 and 1 only: then its variance follows from its mean."""
-    key = is_share, column
-    if key not in context.results:
-        stats = context.step_stats.of([column])[0][:, 0]
-        count, mean, squares, low, high = stats[:, stats[COUNT] > 0][[COUNT, MEAN, M2, MIN, MAX]]
-        # The computed mean of equal values can differ from them by rounding.
-        off = np.abs(np.where(low == high, 0.0, squares) - count * mean * (1 - mean))
-        within = len(count) and low.min() >= 0 and high.max() <= 1 and low.min() < high.max()
-        context.results[key] = bool(within and (off <= 1e-6 * count).all())
-    found: bool = context.results[key]
-    return found
+    lowest, highest, others = context.step_stats.facts([column])[[LOWEST, HIGHEST, NO_SHARE], 0].tolist()
+    return bool(0 <= lowest < highest <= 1 and not others)
 
 
 def spread(context: RuleContext, column: str) -> float:

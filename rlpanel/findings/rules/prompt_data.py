@@ -6,7 +6,8 @@ They compare hashes of the prompts, so a difference of one character makes anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -82,25 +83,50 @@ def _distinct_prompts(rows: RowBatch) -> list[np.ndarray]:
     return np.split(sorted_hashes[first], bounds)
 
 
-def _repeats(by_step: list[np.ndarray]) -> np.ndarray:
-    """Return the distance to the earlier step with the same prompts, for each step; 0 without one.
+@dataclass(frozen=True)
+class _Repeats:
+    """Steps that have the prompts of an earlier one.
+
+    Attributes
+    ----------
+    lags : ndarray of int, shape (S,)
+        Distance to the earlier step with the same prompts; 0 without one.
+    prompts, latest : ndarray, shape (P,)
+        The prompts of all steps, ascending, and the latest step of each.
+    """
+
+    lags: np.ndarray
+    prompts: np.ndarray
+    latest: np.ndarray
+
+
+def _with_repeats(by_step: list[np.ndarray], first: int, known: _Repeats | None) -> _Repeats:
+    """Return the repeats of all steps from those of the steps before a position.
 
     Only the latest earlier step of each prompt counts.
     """
-    counts = np.array([len(prompts) for prompts in by_step])
-    lags = np.zeros(len(by_step), int)
+    counts = np.array([len(prompts) for prompts in by_step[first:]], int)
+    before = (
+        known if known is not None else _Repeats(np.zeros(0, int), np.empty(0, np.uint64), np.zeros(0, int))
+    )
+    lags = np.concatenate([before.lags, np.zeros(len(counts), int)])
     if not counts.sum():
-        return lags
-    prompts, steps = np.concatenate(by_step), np.repeat(np.arange(len(by_step)), counts)
+        return _Repeats(lags, before.prompts, before.latest)
+    # Of steps that are known, each prompt counts once: in its latest step.
+    prompts = np.concatenate([before.prompts, *by_step[first:]])
+    steps = np.concatenate([before.latest, np.repeat(np.arange(first, len(by_step)), counts)])
     order = np.lexsort((steps, prompts))
-    again = np.flatnonzero(np.diff(prompts[order]) == 0)
-    later, earlier = steps[order[again + 1]], steps[order[again]]
+    prompts, steps = prompts[order], steps[order]
+    is_same = np.diff(prompts) == 0
+    later, earlier = steps[1:][is_same], steps[:-1][is_same]
     pairs, same = np.unique(later * len(by_step) + earlier, return_counts=True)
     later, earlier = np.divmod(pairs, len(by_step))
-    size = np.maximum(counts[later], counts[earlier])
-    alike = (same >= _SAME * size) & (counts[later] >= _MIN_PROMPTS)
+    sizes = np.array([len(by_step[at]) for at in later.tolist()], int)
+    size = np.maximum(sizes, [len(by_step[at]) for at in earlier.tolist()])
+    alike = (same >= _SAME * size) & (sizes >= _MIN_PROMPTS)
     lags[later[alike]] = (later - earlier)[alike]
-    return lags
+    is_latest = np.append(~is_same, True)
+    return _Repeats(lags, prompts[is_latest], steps[is_latest])
 
 
 @rule("Same prompts in the same order")
@@ -113,7 +139,7 @@ def prompts_again(context: RuleContext) -> Iterator[Finding]:
     if is_evaluation(context):
         return
     by_step = _prompts_by_step(context)
-    lags = _repeats(by_step)
+    lags = context.place_series.folded("repeated prompts", partial(_with_repeats, by_step)).lags
     same = np.zeros(len(lags), bool)
     same[1:] = (lags[1:] > 1) & (lags[1:] == lags[:-1])
     same[:-1] |= same[1:] & (lags[:-1] == lags[1:])

@@ -142,23 +142,21 @@ def _exactly_before(rows: RowBatch) -> np.ndarray:
     snapshot, every = rows.view.snapshot, rows.view.snapshot.steps.values
     if not len(rows):
         return np.empty(0)
-    step = snapshot.metadata("step")
-    begin = every[max(0, int(np.searchsorted(every, rows.steps[0])) - _BACK)]
-    alive = snapshot.alive_rows
-    near = alive[(step[alive] >= begin) & (step[alive] <= rows.steps[-1])]
+    first, last = np.searchsorted(every, [rows.steps[0], rows.steps[-1]])
+    near = snapshot.rows_of_steps(every[max(0, int(first) - _BACK) : int(last) + 1])
+    step = snapshot.metadata("step")[near]
     # A policy that has learnt since gives the same text another probability.
     surprisal = snapshot.number("surprisal_mean")[near]
     key = _keys(snapshot, near) ^ mix(surprisal.astype(np.float64).view(np.uint64))
-    at = np.searchsorted(every, step[near])
+    at = np.searchsorted(every, step)
     order = np.lexsort((at, key))
     gap = np.diff(at[order])
     again = np.zeros(len(near), bool)
     # Of equal samples of one step, the first decides: the others follow with a gap of 0.
     again[order[1:]] = (np.diff(key[order]) == 0) & (gap > 0) & (gap <= _BACK)
     found = has_key(_triples(key, at, at), _triples(key[again], at[again], at[again]))
-    repeated = np.zeros(len(snapshot.metadata("step")), bool)
-    repeated[near] = found & np.isfinite(surprisal)
-    return mark(repeated[rows.rows], _known(rows))
+    repeated = found & np.isfinite(surprisal)
+    return mark(repeated[np.searchsorted(near, rows.rows)], _known(rows))
 
 
 @rule("Samples of earlier steps again", "change_z")
@@ -251,6 +249,8 @@ def _source(context: RuleContext, rank: int, mask: np.ndarray) -> str:
 
 #: Lengths of the windows over which a rank is compared, and its distance in standard errors.
 _WINDOWS, _Z = (4, 10), 6.5
+#: Sums in another order may move a number by less than this.
+_ROUNDED = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -296,11 +296,10 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
         if not np.isfinite(spread):  # nothing to compare a difference with
             return
         least *= spread
+    if not _may_differ(context, compared.signal, table, least):
+        return
     gap, rest = _gaps(table, positive=is_positive)
     widths = [min(width, gap.shape[1]) for width in _WINDOWS]
-    with np.errstate(all="ignore"):
-        if not any((np.abs(mean) > least).any() for mean in _trailing(gap, *widths)):
-            return  # the error of a small difference need not be known
     error = _gap_errors(table, rest, positive=is_positive)
     both = np.concatenate([gap, error**2])
     found = [
@@ -338,6 +337,34 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
         sort=compared.column,
         subject=f"{names[row]} {compared.column}",
     )
+
+
+def _may_differ(context: RuleContext, signal: Signal, table: np.ndarray, least: float) -> bool:
+    """Return False if no window of a rank differs enough, with its own error alone.
+
+    The usual error of all steps, which counts too, need not be known then. Of a new step, the windows that
+    end at it are looked at.
+    """
+    if table.shape[-1] < max(_WINDOWS):
+        return True
+    is_positive = signal.kind == "positive"
+
+    def windows(first: int) -> np.ndarray:
+        start = max(0, first - max(_WINDOWS) + 1)
+        part = table[..., start:]
+        gap, rest = _gaps(part, positive=is_positive)
+        both = np.concatenate([gap, _gap_variance(part, rest, positive=is_positive)])
+        found = []
+        for width, mean in zip(_WINDOWS, _trailing(both, *_WINDOWS), strict=True):
+            size = np.abs(mean[: len(gap)])
+            with np.errstate(all="ignore"):
+                found.append([size, size / np.sqrt(mean[len(gap) :] / width)])
+        return np.array(found)[..., first - start :]
+
+    size, score = context.place_series.grown(
+        ("ranks", signal.name, tuple(context.ranks()[0])), windows
+    ).swapaxes(0, 1)
+    return bool(((size > least * _ROUNDED) & ~(score < _Z * _ROUNDED)).any())
 
 
 def _clearest(
@@ -378,17 +405,23 @@ def _gaps(table: np.ndarray, *, positive: bool) -> tuple[np.ndarray, np.ndarray]
 
 def _gap_errors(table: np.ndarray, rest: np.ndarray, *, positive: bool) -> np.ndarray:
     """Return the error of each rank's mean less that of all others, shape (P, S)."""
+    variance = _gap_variance(table, rest, positive=positive)
+    usual = np.nanmedian(np.sqrt(variance)) if np.isfinite(variance).any() else np.nan
+    return np.fmax(np.sqrt(variance), usual / 2)
+
+
+def _gap_variance(table: np.ndarray, rest: np.ndarray, *, positive: bool) -> np.ndarray:
+    """Return the variance of each rank's mean less that of all others, of its own step, shape (P, S)."""
     with np.errstate(all="ignore"):
         weight = table[SAMPLES]
         rest_weight = weight.sum(axis=0) - weight
         spread = np.nan_to_num(table[VARIANCE]) * weight**2
         rest_variance = (spread.sum(axis=0) - spread) / rest_weight**2
         if positive:
-            variance = table[VARIANCE] / table[MEAN] ** 2 + rest_variance / rest**2
+            found: np.ndarray = table[VARIANCE] / table[MEAN] ** 2 + rest_variance / rest**2
         else:
-            variance = table[VARIANCE] + rest_variance
-    usual = np.nanmedian(np.sqrt(variance)) if np.isfinite(variance).any() else np.nan
-    return np.fmax(np.sqrt(variance), usual / 2)
+            found = table[VARIANCE] + rest_variance
+    return found
 
 
 def _trailing(values: np.ndarray, *widths: int) -> list[np.ndarray]:

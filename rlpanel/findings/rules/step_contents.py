@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, percent, since
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.change_statistic import fit_step, scored
+from rlpanel.findings.engine.change_statistic import fit_steps, scored
 from rlpanel.findings.engine.change_tests import series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
@@ -176,7 +176,7 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
         share = table[GROUPS, rows] / np.maximum(total, 1)
         if (share > 0).mean(axis=1).max() < _RECURS:
             continue
-        onsets = [fit_step(each)[1] for each in share]
+        onsets = fit_steps(share)[1].tolist()
         large = [row for row, onset in enumerate(onsets) if _is_large(share[row], onset)]
         if not large:
             continue
@@ -272,11 +272,10 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
     """
     if not context.snapshot.has_number("reward"):
         return
-    by_step = context.place_series.by_step(
+    common = context.place_series.array_by_step(
         "common reward",
-        lambda rows: _most_common(rows.number("reward"), rows.position, len(rows.steps)).T.tolist(),
+        lambda rows: _most_common(rows.number("reward"), rows.position, len(rows.steps)),
     )
-    common = np.array(by_step).T
     if np.nanmin(common[0], initial=np.inf) > 2 * _GRADED:
         return  # a reward of few values, as most are
     change = series_rise(context, common[0], 0.1)

@@ -45,11 +45,11 @@ def something_changed(context: RuleContext) -> Iterator[Finding]:
     about as far at equal distances from the first step on, as in a schedule.
     """
     first = max(0, len(context.steps) - _MAX_STEPS)
-    streams = list(streams_of(context))
-    values = all_scaled(streams, first)
+    streams = list(streams_of(context, first))
+    values = all_scaled(streams)
     floor = np.empty(values.shape)
     for row, stream in zip(floor, streams, strict=True):
-        row[:] = stream.floor[first:] if isinstance(stream.floor, np.ndarray) else stream.floor
+        row[:] = stream.floor
     limit = thresholds(np.array([stream.weight for stream in streams]), STEPS_PER_ALARM)
     least = np.array([stream.least for stream in streams])
     found = {jump.row: jump for jump in jumps(values, floor, least, limit - _WEAKER)}

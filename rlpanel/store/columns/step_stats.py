@@ -240,11 +240,6 @@ class Steps:
         return alive[np.argsort(self._steps[alive], kind="stable")]
 
     @cached_property
-    def _is_in_order(self) -> bool:
-        """True if all steps have samples and were written one after the other: a copy is saved."""
-        return bool(len(self._order) == len(self._steps) and (np.diff(self._order) == 1).all())
-
-    @cached_property
     def values(self) -> np.ndarray:
         """Steps that have samples, ascending, shape (S,)."""
         return self._steps[self._order]
@@ -332,29 +327,29 @@ class Steps:
         self.compute_all()
         if not self._chunks or not columns:
             return np.empty((5, len(columns), len(self.values) - first if self._chunks else 0))
-        chunks, cut = self._chunks_from(first)
+        positions = self._order[first:]
+        chunks, start = self._chunks_with(positions)
         if tuple(columns) != self.columns:
             at = [self.columns.index(column) for column in columns]
             chunks = [chunk[:, at] for chunk in chunks]
         found = np.concatenate(chunks, axis=-1)
-        if not self._is_in_order:
-            found = found[..., self._order]
-        found = found[..., cut:]
+        if len(positions) and (np.diff(positions) == 1).all():  # a copy is saved
+            found = found[..., positions[0] - start : positions[-1] - start + 1]
+        else:
+            found = found[..., positions - start]
         if self._by_rows and self.further is not None:
             for place, column in enumerate(columns):
                 if column in self.further.columns:
                     found[:, place] = self._with_further(column, self.further)[:, first:]
         return found
 
-    def _chunks_from(self, first: int) -> tuple[Sequence[np.ndarray], int]:
-        """Return the chunks of the steps from a position on, and how many steps they have before it."""
-        if not self._is_in_order:
-            return self._chunks, first
-        for at, chunk in enumerate(self._chunks):
-            if first < chunk.shape[-1]:
-                return self._chunks[at:], first
-            first -= chunk.shape[-1]
-        return self._chunks[-1:], self._chunks[-1].shape[-1]
+    def _chunks_with(self, positions: np.ndarray) -> tuple[Sequence[np.ndarray], int]:
+        """Return the chunks from the one with the first of some positions on, and where they start."""
+        if not len(positions):
+            return self._chunks[:1], 0
+        ends = np.cumsum([chunk.shape[-1] for chunk in self._chunks])
+        first, last = np.searchsorted(ends, [positions.min(), positions.max()], side="right").tolist()
+        return self._chunks[first : last + 1], int(ends[first - 1]) if first else 0
 
     def _stats(self, column: str, which: int | slice) -> np.ndarray:
         if column not in self.columns:

@@ -1,4 +1,4 @@
-"""The kind of a column's signal is that of the rules, whoever asked for the column first."""
+"""The kind of a column's signal is the one that is asked for, whatever was asked for before."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import pytest
 from rlpanel.findings.engine.signal import SIGNALS, column_signal
 
 
-def test_the_kind_that_a_rule_names_counts_whoever_asked_first() -> None:
+def test_a_kind_stays_what_it_is_whoever_asks_for_another_one() -> None:
     name = "a column of this test"
     try:
-        assert column_signal(name).kind == "level"
-        assert column_signal(name, "positive").kind == "positive"
-        assert column_signal(name).kind == "positive"
+        level, factor = column_signal(name), column_signal(name, "positive")
+        assert (level.kind, factor.kind) == ("level", "positive")
+        assert column_signal(name) is level
+        assert column_signal(name, "positive") is factor
+        assert level.column == factor.column == name
     finally:
-        del SIGNALS[f"column {name}"]
+        for own in [own for own in SIGNALS if name in own]:
+            del SIGNALS[own]
 
 
 def test_a_column_has_the_name_of_a_rules_signal_before_the_rules_are_imported() -> None:

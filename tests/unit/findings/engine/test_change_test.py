@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from rlpanel.findings.engine.change_statistic import Rise, continued, scored, step_errors
-from rlpanel.findings.engine.window_scan import Base, Scan, level_spread, may_rise
+from rlpanel.findings.engine.window_scan import Base, Scan, after_together, level_spread, may_rise
 
 ERROR = 0.05
 
@@ -239,3 +241,33 @@ def test_a_rise_that_the_scan_finds_may_be_one_by_its_own_errors() -> None:
         assert possible or not has_risen
     assert found > 10
     assert refused > 10
+
+
+@pytest.mark.parametrize("base", ["lowest", "adjacent", "half"])
+def test_scans_that_go_on_together_find_what_each_finds_alone(base: Base) -> None:
+    draw = np.random.default_rng(1)
+    values = [draw.normal(size=(8, 70)) for _ in range(3)]
+    for at, part in enumerate(values):
+        part[at, 30 + 9 * at :] += 3.0
+        part[3, draw.integers(70, size=9)] = np.nan
+        part[4:] *= 0.05
+        for row in range(4, 8):  # it returns from a dip that has not settled yet
+            part[row, 36 + row : 40 + row] -= 3.0
+    variances = [np.full(part.shape, 0.3) for part in values]
+
+    def reader(at: int) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+        return lambda first, stop: (values[at][:, first:stop], variances[at][:, first:stop])
+
+    reads = [reader(at) for at in range(3)]
+    together, raised = [Scan(1.0, base) for _ in range(3)], 0
+    for steps in range(1, 71):
+        found = after_together(together, reads, steps)
+        together = [scan for scan, _ in found]
+        for read, (_, best) in zip(reads, found, strict=True):
+            _, alone = Scan(1.0, base).after(read, steps)
+            assert (best is None) == (alone is None)
+            if best is not None and alone is not None:
+                for name in ("score", "z", "width", "before", "end"):
+                    np.testing.assert_allclose(getattr(best, name), getattr(alone, name), err_msg=str(steps))
+                raised += int((best.score > 5).sum())
+    assert raised > 50

@@ -83,6 +83,27 @@ def test_unchanged_steps_are_reused_and_equal_a_fresh_result(tmp_path: Path) -> 
         previous = reused.place_series.release()
 
 
+def test_facts_about_columns_of_a_grown_run_equal_fresh_ones(tmp_path: Path) -> None:
+    folder = labelled(tmp_path / "run")
+    index = RunIndex(folder, "run")
+    previous: PlaceSeries | None = None
+    new_lines = (
+        [line(7, rank=0, index=at, lang="zh", reward=float(at % 2)) for at in range(4)],  # a further step
+        [line(3, rank=1, index=40, lang="en", reward=9.0)],  # a late line of an earlier one
+        [],
+    )
+    for lines in new_lines:
+        append(folder / "rollout_data_rank_0.jsonl", *lines)
+        view = view_of(index)
+        grown, fresh = context_of(view, previous), context_of(view)
+        columns = grown.step_stats.columns
+        np.testing.assert_allclose(grown.step_stats.facts(columns), fresh.step_stats.facts(columns))
+        np.testing.assert_array_equal(grown.step_stats.std, fresh.step_stats.std)
+        assert grown.spread("reward") == fresh.spread("reward") > 0
+        assert grown.spread("reward") == pytest.approx(np.nanmedian(fresh.step_stats.of(["reward"])[1]))
+        previous = grown.place_series.release()
+
+
 def test_a_new_category_is_counted_from_the_first_step_on(tmp_path: Path) -> None:
     folder = labelled(tmp_path / "run")
     index = RunIndex(folder, "run")
