@@ -131,11 +131,12 @@ class MappedAdapter:
         return [value for value in values if value is not None]
 
     def _is_rewarded(self, document: Mapping[str, Any]) -> bool:
-        """Return True for a sample whose text is null, but not its reward: the mean must count it."""
+        """Return True for a sample whose text is null, but not its reward or truth: all samples count."""
         mapped = dict(self.keys)
         answered = mapped.get("response", mapped.get("messages", "response"))
         has_key = value_at(document, answered.rpartition(".")[0] or answered, _ABSENT) is not _ABSENT
-        return has_key and "reward" in mapped and value_at(document, mapped["reward"]) is not None
+        judged = [mapped[name] for name in ("reward", "ground_truth") if name in mapped]
+        return has_key and any(value_at(document, key) is not None for key in judged)
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
         """Return True if the step, the response or each text is a list with one item per sample.
@@ -237,6 +238,9 @@ class MappedAdapter:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
+        if not self._texts(document) and mapped.keys() >= {"response", "ground_truth"}:
+            # An empty answer to a question with a known one; a reward alone says as much.
+            yield from [("response", "")] if value_at(document, mapped["ground_truth"]) is not None else []
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
                 yield name, _plain_value(name, value)

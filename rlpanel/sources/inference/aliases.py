@@ -34,7 +34,7 @@ ALIASES = {
         input_text, question_text, query_text,
         task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env), text
-        (gepa)""",
+        (gepa), statement, claim""",
     "response": """
         response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
         generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),

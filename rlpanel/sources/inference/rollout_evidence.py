@@ -17,7 +17,7 @@ from rlpanel.sources.inference.column_values import (
     key_says_model,
 )
 from rlpanel.sources.inference.episode_steps import is_thought_step
-from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
+from rlpanel.sources.inference.inference import MIN_CONFIDENCE, ONLY_TEXT, UNEQUAL, Guess
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.spans.call_tree import CALLS
@@ -101,7 +101,7 @@ class RolloutEvidence(KnownFields):
             return True  # a list of rollouts
         if prompt is not None and prompt.match.group < UNSURE and self._is_sampled_call():
             return True
-        if self._has_extracts(answer.guess.key):
+        if self._has_extracts(answer.guess.key) or self._is_left_text(answer.guess):
             return True
         if self._misses_choices(answer.guess.key) or self._counts_steps(answer.guess.key):
             return True
@@ -148,6 +148,11 @@ class RolloutEvidence(KnownFields):
             or (is_sampled and group == UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
+
+    def _is_left_text(self, guess: Guess) -> bool:
+        """Return True for the only text beside questions and answers, in a file that is called like a model."""
+        beside = {"prompt", "ground_truth"} <= self.taken.keys() and names_model(self._name)
+        return beside and guess.reason == ONLY_TEXT
 
     def _is_rendered(self, key: str) -> bool:
         """Return True for prompts in a chat template, which only a model reads."""
