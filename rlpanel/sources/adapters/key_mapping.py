@@ -36,6 +36,7 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.text_pieces import are_pieces
 from rlpanel.sources.records.value_shapes import verdict_of
 from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
 from rlpanel.sources.spans.call_tree import arrange_calls
@@ -144,7 +145,8 @@ class MappedAdapter:
         A list of objects is not: it is the conversation of a single sample.
         """
         step = None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
-        return is_list(step) or all(map(holds_samples, self._texts(document)))
+        texts = self._texts(document)  # none in a sample that has only a reward or a truth
+        return is_list(step) or (bool(texts) and all(map(holds_samples, texts)))
 
     def _responses(self, document: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         """Return the response of a line, and its rewards, which are lists if it holds a group."""
@@ -344,10 +346,12 @@ def _plain_value(name: str, value: Any) -> Any:
 
 
 def _response_text(value: Any) -> Any:
-    """Return a response as it is, but objects other than messages, such as a plan, as JSON."""
+    """Return a response as it is, its pieces as one text, and objects such as a plan as JSON."""
     if isinstance(value, str) or not (is_list(value) or hasattr(value, "keys")):
         return value
     plain = to_python(value)
+    if isinstance(plain, list) and are_pieces(plain):
+        return "".join(plain)
     return plain if is_messages(plain) else json.dumps(plain, ensure_ascii=False)
 
 

@@ -162,7 +162,24 @@ _OTHERS = {
     "response_tokens": frozenset(
         {"stop", "prompt", "input", "special", "bad", "eos", "new", "max", "question"}
     ),
-    "group": frozenset({"max", "min", "best", "reward", "score", "turn", "step", "action", "answer"}),
+    "group": frozenset(
+        {
+            "run",
+            "session",
+            "trace",
+            "request",
+            "model",
+            "max",
+            "min",
+            "best",
+            "reward",
+            "score",
+            "turn",
+            "step",
+            "action",
+            "answer",
+        }
+    ),
 }
 #: Keys that a message names if none is like the one that was given.
 _NAMED_KEYS = 8

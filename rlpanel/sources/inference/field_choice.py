@@ -40,6 +40,7 @@ from rlpanel.sources.inference.key_relations import (
 )
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
 from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
+from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.inference.request_status import NO_REQUESTS, RequestStatus
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 from rlpanel.sources.inference.unnamed_fields import UnnamedFields
@@ -123,6 +124,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
                 self._take([candidate for candidate in found if candidate is not None])
             elif meaning in BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
+        self._take_paired()
         self._take_only_text()
         self._take_predicted()
         self._take_rendered_prompt()
@@ -244,7 +246,9 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         sets = [keys, *([*keys, each] for each in others)]
         if len(keys) > 1 and any(are_classes([self._columns[key] for key in each]) for each in sets):
             del self.taken["reward"]
-            self.doubts.append(f"{' and '.join(keys)} are classes of the response; none is read as the reward")
+            self.doubts.append(
+                f"{' and '.join(keys)} are classes of the response; none is read as the reward"
+            )
 
     def _may_be_turns(self) -> bool:
         """Return True if a record has several prompts, as many responses, and one reward for all of them."""
@@ -393,6 +397,8 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             confidence -= _UNLIKELY if is_other else 0.0
         if meaning == "response" and (self._counts_steps(column.key) or self._counts_tokens(column.key)):
             confidence = max(confidence, BY_CONTENT[meaning])
+        if meaning == "ground_truth" and all(isinstance(each, str) and names_model(each) for each in values):
+            return None  # the names of models
         if meaning == "response" and is_of_other_model(column.key, self._name):
             confidence -= _OTHER_MODEL
         if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():

@@ -25,6 +25,8 @@ _FEW = 5
 _NOT_SAMPLES = frozenset(
     {"tool", "tools", "search", "test", "tests", "retrieval", "judge", "eval", "function"}
 )
+#: Words of a key that counts.
+_COUNT_WORDS = frozenset({"n", "num", "number", "count"})
 #: Keys whose records are the turns of an episode.
 _EPISODES = ("episode", "episode_id", "trajectory_id", "traj_id")
 
@@ -54,6 +56,9 @@ class FieldConflicts(KnownFields):
             return match.group < UNSURE or is_own
         if meaning == "reward":
             if self._is_of_request(column.key):
+                return False
+            if self._counts_responses(column):
+                self.doubts.append(f"{column.key} {NOT_REWARD}: it counts several responses")
                 return False
             if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
                 self.doubts.append(f"{column.key} {NOT_REWARD}: its values look like the points of each task")
@@ -90,6 +95,12 @@ class FieldConflicts(KnownFields):
         if is_of_request:
             self.doubts.append(f"{key} {NOT_REWARD}: it says that the request succeeded")
         return is_of_request
+
+    def _counts_responses(self, column: KeyValues) -> bool:
+        """Return True for the number of right ones among a record's responses: ``n_correct``."""
+        words = plain_name(column.key).rpartition(".")[2].split("_")
+        is_one = all(not isinstance(value, list) for value in column.values)
+        return is_one and not _COUNT_WORDS.isdisjoint(words) and self._has_groups()
 
     def _is_full_score(self, column: KeyValues) -> bool:
         """Return True for a number above one that all records have before the response: a task's points."""

@@ -1,6 +1,6 @@
-"""Relations of a key with other keys and with the file's name: a prediction and its truth, one of several classes.
+"""Relations of a key with other keys and with the file's name: a prediction and its truth, a class.
 
-Names of papers differ, but they are made alike: ``city_prediction`` is about ``city``, ``model_output_verdict``
+Names differ, but they are made alike: ``city_prediction`` is about ``city``, ``model_output_verdict``
 is about ``model_output``, and of the texts of several models the file's name says whose they are.
 """
 
@@ -18,6 +18,32 @@ from rlpanel.sources.inference.model_names import models_in
 _PREDICTED = frozenset({"prediction", "predicted", "pred", "preds", "predictions", "predict"})
 #: Fewest words of a beginning that several keys share.
 _SHARED_WORDS = 2
+
+#: Words of a key that say whose text it is: the policy's, and the right one.
+_OF_POLICY = frozenset({"model", "agent", "llm", "policy", "generated", "gen", *_PREDICTED})
+_OF_TRUTH = ("best", "gold", "true", "correct", "expected", "target", "reference", "golden", "gt")
+
+
+def paired_truth(key: str, columns: Mapping[str, KeyValues]) -> str:
+    """Return the key with the right text beside a policy's: ``best_move`` for ``model_move``; or empty."""
+    outer, dot, name = key.rpartition(".")
+    words = plain_name(name).split("_")
+    if len(words) < 2 or words[0] not in _OF_POLICY:
+        return ""
+    stem = "_".join(words[1:])
+    known = {plain_name(each): each for each in columns}
+    names = (f"{outer}{dot}{truth}_{stem}" for truth in _OF_TRUTH)
+    return next((known[each] for each in map(plain_name, names) if each in known), "")
+
+
+def agree(verdict: KeyValues, answer: KeyValues, truth: KeyValues) -> bool:
+    """Return True for verdicts that are true where the answer is the right one, and only there."""
+    values = (verdict.values, answer.values, truth.values)
+    if len({len(each) for each in values}) > 1:
+        return False
+    seen = [(right, said == true) for right, said, true in zip(*values, strict=True)]
+    both = len({is_same for _, is_same in seen}) == 2
+    return both and all(right in (0, 1) and right == is_same for right, is_same in seen)
 
 
 def predicted_key(key: str, columns: Mapping[str, KeyValues]) -> str:
@@ -37,7 +63,7 @@ def is_of_other_model(key: str, name: str) -> bool:
 
 
 def is_of_other_text(key: str, answer: str, columns: Mapping[str, KeyValues]) -> bool:
-    """Return True for a verdict on another text than the response, by the words with which both keys begin."""
+    """Return True for a verdict on another text than the response, by the words at the keys' beginning."""
     words = plain_name(key).split("_")
     begin = "_".join(words[:_SHARED_WORDS])
     if "." in key or len(words) <= _SHARED_WORDS or plain_name(answer).startswith(begin):
@@ -50,7 +76,7 @@ def is_of_other_text(key: str, answer: str, columns: Mapping[str, KeyValues]) ->
 
 
 def are_classes(columns: Iterable[KeyValues]) -> bool:
-    """Return True for numbers of which exactly one is 1 in each record, and the others 0: a class, no reward."""
+    """Return True for numbers of which one is 1 in each record, and the others are 0: a class, no reward."""
     values = [column.values for column in columns]
     if len(values) < 2 or len({len(each) for each in values}) > 1 or len(values[0]) < 2:
         return False

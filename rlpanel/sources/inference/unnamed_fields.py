@@ -24,7 +24,7 @@ from rlpanel.sources.inference.column_values import (
 )
 from rlpanel.sources.inference.field_conflicts import FieldConflicts
 from rlpanel.sources.inference.inference import ONLY_TEXT, Guess
-from rlpanel.sources.inference.key_relations import holds_question, predicted_key
+from rlpanel.sources.inference.key_relations import agree, holds_question, paired_truth, predicted_key
 from rlpanel.sources.inference.key_values import KeyValues
 from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
 from rlpanel.sources.inference.model_names import names_model
@@ -32,6 +32,8 @@ from rlpanel.sources.spans.call_tree import CALLS, OF_CALLS
 
 #: Confidence in groups that only their prompts show, and in what is only proposed.
 _BY_PROMPT = 0.3
+#: A match of two names with each other.
+_PAIRED = NameMatch(GRADES[2], 2, 0, "")
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
 #: Fields whose texts are given, not written by the policy.
@@ -54,8 +56,9 @@ def _is_single(value: Any) -> bool:
 
 
 def _is_one_text(value: Any) -> bool:
-    """Return True for a text, or a list with one text."""
-    return isinstance(value[0] if isinstance(value, list) and len(value) == 1 else value, str)
+    """Return True for a text of several words, or a list with one: a path is not written by a model."""
+    text = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return isinstance(text, str) and len(text.split()) >= PROMPT_WORDS
 
 
 def _are_sentences(values: list[Any]) -> bool:
@@ -118,6 +121,39 @@ class UnnamedFields(FieldConflicts):
                 "response", column.key, match.confidence, "the only key with one answer, as the reward"
             )
             self.taken["response"] = FieldCandidate(guess, match)
+
+    def _take_paired(self) -> None:
+        """Take a policy's text beside the right one, the verdict on both, and the text before them."""
+        if not {"response", "messages"}.isdisjoint(self.taken):
+            return
+        pairs = {each: paired_truth(each, self._columns) for each in self._columns}
+        key = next((each for each, truth in pairs.items() if truth and self._is_free("response", each)), "")
+        column = self._columns.get(key)
+        if column is None or not all(isinstance(value, str) for value in column.values):
+            return
+        truth = self._columns[pairs[key]]
+        reason = f"{truth.key} beside it is the right one"
+        self.taken["response"] = FieldCandidate(Guess("response", key, GRADES[2], reason), _PAIRED)
+        reason = f"{key} beside it is the policy's"
+        self.taken["ground_truth"] = FieldCandidate(
+            Guess("ground_truth", truth.key, GRADES[2], reason), _PAIRED
+        )
+        verdicts = [each for each in self._columns.values() if agree(each, column, truth)]
+        if "reward" not in self.taken and verdicts:
+            reason = f"true where {key} is {truth.key}"
+            self.taken["reward"] = FieldCandidate(
+                Guess("reward", verdicts[0].key, GRADES[2], reason), _PAIRED
+            )
+        self._take_text_before(key)
+
+    def _take_text_before(self, key: str) -> None:
+        """Take the only texts that a record has before its response as the prompt, and say so."""
+        order = list(self._columns)
+        before = [self._columns[each] for each in order[: order.index(key)] if self._is_free("prompt", each)]
+        texts = [each for each in before if "." not in each.key and _are_sentences(each.values)]
+        if "prompt" not in self.taken and len(texts) == 1 and "*" not in texts[0].key:
+            guess = Guess("prompt", texts[0].key, _BY_PROMPT, f"the only texts before {key}")
+            self.taken["prompt"] = FieldCandidate(guess, NONE)
 
     def _take_only_text(self) -> None:
         """Take the only long texts of a model's call as the response if no name says another.
