@@ -58,7 +58,8 @@ ALIASES = {
         episode_return;
         score (verl, Inspect), scores (ROLL, Qwen2.5-Math), rewards (TRL),
         rm_scores (verl), total_score, final_score, reward_model_score;
-        correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success, resolved
+        correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success,
+        task_completed, resolved
         (SWE-bench), solved, is_solved (Reflexion), acc (verl, lm-evaluation-harness), accuracy,
         correctness, pass, is_passed, verified, is_verified, base_status
         (evalplus), exact_match (lm-evaluation-harness), true_false (PromptPG), outcome, win, won;
@@ -162,6 +163,7 @@ _OTHERS = {
     "response_tokens": frozenset(
         {"stop", "prompt", "input", "special", "bad", "eos", "new", "max", "question"}
     ),
+    "ground_truth": frozenset({"malicious", "attack", "attacker", "adversarial", "harmful", "victim"}),
     "group": frozenset(
         {
             "run",
@@ -181,6 +183,23 @@ _OTHERS = {
         }
     ),
 }
+#: Words of an object that judges a whole sample; ``safety_eval.score`` is the score of an aspect.
+_JUDGES = frozenset(
+    {"eval", "evaluation", "score", "scores", "result", "results", "grade", "grading", "judge", "judgment"}
+    | {
+        "judgement",
+        "verdict",
+        "metric",
+        "metrics",
+        "reward",
+        "rewards",
+        "verifier",
+        "verification",
+        "outcome",
+    }
+    | {"final", "overall", "total", "info", "extra", "report", "rubric", "test", "tests", "task", "answer"}
+    | {"response", "output", "model", "feedback", "critique", "summary", "data", "grader", "scorer", "rm"}
+)
 #: Keys that a message names if none is like the one that was given.
 _NAMED_KEYS = 8
 
@@ -264,6 +283,8 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
     said = ["_".join(words[1:])] if words[0] in _OF_MODELS else []
     if any("response" in fields.get(name, {}) for each in said for name in _spellings(each)):
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
+    if last == "score" and parents and "reward" in found and not _JUDGES.issuperset(parents[-1].split("_")):
+        found["reward"] = _less(found["reward"], _LONGER)
     if words[0] in ("generated", "rewritten") and {"prompt"} <= found.keys():
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
     if key.startswith("*_"):  # a column for each of several systems
