@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,11 +111,7 @@ class MappedAdapter:
 
     def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a document whose columns are lists, with what the keys want to be arranged."""
-        document = listed_columns(document)
-        wanted = [
-            arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)
-        ]
-        return next(filter(None, (arrange(document) for arrange in wanted)), document)
+        return _arranged(listed_columns(document), [key for _, key in self.keys])
 
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         """Return the mapped names and keys that no record has."""
@@ -169,6 +165,7 @@ class MappedAdapter:
         paths = {key: key for _, key in self.keys} if paths is None else paths
         prefix = next(filter(None, map(_prefix_of, paths.values())), "")
         if not prefix:
+            document = _arranged(document, paths.values())
             yield {key: value for key, value in document.items() if key not in paths.values()} | {
                 key: value_at(document, path) for key, path in paths.items()
             }
@@ -251,6 +248,12 @@ class MappedAdapter:
         for key, value in document.items():
             if key not in mapped.values() and key not in left_out:
                 yield f"logged_{key}" if key in taken else key, value
+
+
+def _arranged(document: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
+    """Return a document with what some of the keys want to be arranged."""
+    wanted = [arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for key in keys)]
+    return next(filter(None, (arrange(document) for arrange in wanted)), document)
 
 
 def listed_columns(document: Mapping[str, Any]) -> Mapping[str, Any]:

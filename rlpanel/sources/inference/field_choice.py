@@ -58,6 +58,8 @@ _LONGER = 4
 #: Keys under which a response may be an object, and a list of calls.
 _ACTIONS = re.compile(r"(?:^|[._])actions?$")
 _CALLS = re.compile(r"(?:^|[._])(?:result|response|output)s?$")
+#: Words of a score that say that it is the policy's, not its opponent's.
+_LEARNERS = frozenset({"model", "llm", "trained", "policy", "learner"})
 _Test = tuple[Callable[[Any], bool], str]
 _LISTS: _Test = (content.is_number_list, "lists of numbers")
 _LABELS: _Test = (content.is_label, "short texts or numbers")
@@ -390,7 +392,7 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         )
         if meaning == "reward" and match.group > 0:
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
-            is_of_model = not {"model", "llm"}.isdisjoint(plain_name(column.key).split("_"))
+            is_of_model = not _LEARNERS.isdisjoint(plain_name(column.key).split("_"))
             answer = self.taken.get("response")
             is_other = answer is not None and is_of_other_text(column.key, answer.guess.key, self._columns)
             confidence += _OF_MODEL if is_of_model and not is_other else 0.0

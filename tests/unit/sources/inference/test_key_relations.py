@@ -192,3 +192,39 @@ def test_judged_items_are_proposed_with_the_text_and_the_score() -> None:
     assert found is not None
     assert not found.is_run
     assert "response=*.why,reward=*.score" in found.mapping
+
+
+def test_the_speeches_of_a_debate_are_turns_of_the_policy(tmp_path: Path) -> None:
+    speech = "I hold that the harbour should be closed in winter, since the ice breaks ships. "
+    turns = {
+        "opening": speech * 2,
+        "reply": None,
+        "cross": "Why?",
+        "summary": speech,
+        "close": speech + "End.",
+    }
+    debate = {"topic": "harbour", "policy_score": 7.5, "base_score": 3.0, "utterances": turns}
+    (tmp_path / "debate.json").write_text(json.dumps({"results": [debate, debate]}), encoding="utf-8")
+    with open_run(tmp_path, follow=False, jobs=0) as run:
+        rows = run.samples(text=True)
+    assert list(rows["reward"]) == [7.5, 7.5]
+    assert rows["response"][0].rstrip().endswith("End.")
+    assert "Why?" in rows["response"][0]
+
+
+def test_the_score_of_an_aspect_is_weaker_than_a_verdict_on_the_task() -> None:
+    records = [
+        {
+            "prompt": f"Book {at}.",
+            "response": "Booked.",
+            "safety_eval": {"score": 0.5},
+            "task_completed": bool(at % 2),
+            "malicious_target": "privacy",
+        }
+        for at in range(4)
+    ]
+    found = infer(records, "out.jsonl")
+    assert found.keys["reward"] == "task_completed"
+    assert "ground_truth" not in found.keys
+    judged = [{**record, "judge": {"score": 0.5}} for record in records]
+    assert infer(judged, "out.jsonl").keys["reward"] == "judge.score"
