@@ -283,13 +283,19 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
     said = ["_".join(words[1:])] if words[0] in _OF_MODELS else []
     if any("response" in fields.get(name, {}) for each in said for name in _spellings(each)):
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
-    if last == "score" and parents and "reward" in found and not _JUDGES.issuperset(parents[-1].split("_")):
+    if last == "score" and parents and "reward" in found and _judges_aspect(parents[-1]):
         found["reward"] = _less(found["reward"], _LONGER)
     if words[0] in ("generated", "rewritten") and {"prompt"} <= found.keys():
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
     if key.startswith("*_"):  # a column for each of several systems
         found = {meaning: _surer(match, GRADES[1]) for meaning, match in found.items()}
     return found
+
+
+def _judges_aspect(name: str) -> bool:
+    """Return True for an object that judges something by name: ``safety_eval``, not ``eval``."""
+    words = set(name.split("_"))
+    return not words.isdisjoint(_JUDGES) and not words <= _JUDGES
 
 
 def _fields_of_columns(names: Sequence[str]) -> Mapping[str, NameMatch]:
