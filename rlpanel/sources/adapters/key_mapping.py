@@ -83,6 +83,11 @@ class MappedAdapter:
         return "map " + ",".join(pairs)
 
     @property
+    def begins_with_all(self) -> bool:
+        """True if a key leads through all values of a document: ``*.results.*.answer``."""
+        return any(key.startswith("*.") for _, key in self.keys)
+
+    @property
     def looks(self) -> str:
         """Description of the mapping."""
         return f"any line with the keys of {self.name!r}"
