@@ -32,7 +32,7 @@ from rlpanel.sources.inference.column_values import (
     written_values,
 )
 from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
-from rlpanel.sources.inference.inference import Guess
+from rlpanel.sources.inference.inference import COUNTS_RESPONSES, Guess
 from rlpanel.sources.inference.key_relations import (
     are_classes,
     is_of_other_model,
@@ -160,7 +160,8 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             ),
             default=0,
         )
-        if "reward" not in self.taken or inner > _LONGER * size:
+        is_judged = "reward" in self.taken or any(doubt.endswith(COUNTS_RESPONSES) for doubt in self.doubts)
+        if not is_judged or inner > _LONGER * size:
             longest = ""  # the texts are inside of objects
         if self._given_up and "prompt" in self.taken:
             return "" if self._is_choice_label(self._given_up) else self._given_up

@@ -23,6 +23,7 @@ DECISIVE = ("messages", "response", "reward")
 MIN_CONFIDENCE = 0.5
 ONLY_TEXT = "the only long texts of a model's call"
 UNEQUAL = "has several texts, but not one for each response"
+COUNTS_RESPONSES = "it counts several responses"
 NOT_REWARD = "is not the reward"
 NO_STEP = "no step: all samples are step 0"
 

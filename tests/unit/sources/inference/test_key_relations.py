@@ -148,6 +148,8 @@ def test_the_number_of_right_responses_is_no_reward() -> None:
     found = infer(records, "out.jsonl")
     assert "reward" not in found.keys
     assert "n_correct is not the reward: it counts several responses" in found.sentence()
+    unnamed = [{"goal": f"Say {at}.", "extracted": ["a", "b"], "n_correct": at % 3} for at in range(5)]
+    assert "reward" not in infer(unnamed, "out.jsonl").keys
 
 
 _CALL = {"model_path": "runs/a/step_9", "temperature": 0.7}
