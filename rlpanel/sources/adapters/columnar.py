@@ -21,6 +21,7 @@ from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
+from rlpanel.sources.records.text_pieces import are_pieces
 
 _STEPS = ("step", "gen_step", "global_step")
 _PROMPTS = ("prompt", "prompts", "input")
@@ -104,8 +105,10 @@ def fits_rewards(response: Any, rewards: Iterable[Any]) -> bool:
 
 
 def holds_samples(values: Any) -> bool:
-    """Return True for a list that is not empty and is not a conversation, whose items are objects."""
-    return is_list(values) and len(values) > 0 and not hasattr(values[0], "keys")
+    """Return True for a list that is neither empty, nor a conversation, nor the pieces of one text."""
+    if not is_list(values) or len(values) == 0 or hasattr(values[0], "keys"):
+        return False
+    return not are_pieces(values)
 
 
 def split_group(values: Mapping[str, Any], count: int) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.text_pieces import are_pieces
 from rlpanel.sources.records.value_shapes import verdict_of
 from rlpanel.sources.spans.call_tree import PREFIX as CALLS_PREFIX
 from rlpanel.sources.spans.call_tree import arrange_calls
@@ -82,6 +83,11 @@ class MappedAdapter:
         return "map " + ",".join(pairs)
 
     @property
+    def begins_with_all(self) -> bool:
+        """True if a key leads through all values of a document: ``*.results.*.answer``."""
+        return any(key.startswith("*.") for _, key in self.keys)
+
+    @property
     def looks(self) -> str:
         """Description of the mapping."""
         return f"any line with the keys of {self.name!r}"
@@ -110,11 +116,7 @@ class MappedAdapter:
 
     def _arranged(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a document whose columns are lists, with what the keys want to be arranged."""
-        document = listed_columns(document)
-        wanted = [
-            arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for _, key in self.keys)
-        ]
-        return next(filter(None, (arrange(document) for arrange in wanted)), document)
+        return _arranged(listed_columns(document), [key for _, key in self.keys])
 
     def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         """Return the mapped names and keys that no record has."""
@@ -131,11 +133,12 @@ class MappedAdapter:
         return [value for value in values if value is not None]
 
     def _is_rewarded(self, document: Mapping[str, Any]) -> bool:
-        """Return True for a sample whose text is null, but not its reward: the mean must count it."""
+        """Return True for a sample whose text is null, but not its reward or truth: all samples count."""
         mapped = dict(self.keys)
         answered = mapped.get("response", mapped.get("messages", "response"))
         has_key = value_at(document, answered.rpartition(".")[0] or answered, _ABSENT) is not _ABSENT
-        return has_key and "reward" in mapped and value_at(document, mapped["reward"]) is not None
+        judged = [mapped[name] for name in ("reward", "ground_truth") if name in mapped]
+        return has_key and any(value_at(document, key) is not None for key in judged)
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
         """Return True if the step, the response or each text is a list with one item per sample.
@@ -143,7 +146,8 @@ class MappedAdapter:
         A list of objects is not: it is the conversation of a single sample.
         """
         step = None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
-        return is_list(step) or all(map(holds_samples, self._texts(document)))
+        texts = self._texts(document)  # none in a sample that has only a reward or a truth
+        return is_list(step) or (bool(texts) and all(map(holds_samples, texts)))
 
     def _responses(self, document: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         """Return the response of a line, and its rewards, which are lists if it holds a group."""
@@ -166,6 +170,7 @@ class MappedAdapter:
         paths = {key: key for _, key in self.keys} if paths is None else paths
         prefix = next(filter(None, map(_prefix_of, paths.values())), "")
         if not prefix:
+            document = _arranged(document, paths.values())
             yield {key: value for key, value in document.items() if key not in paths.values()} | {
                 key: value_at(document, path) for key, path in paths.items()
             }
@@ -237,6 +242,9 @@ class MappedAdapter:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
+        if not self._texts(document) and mapped.keys() >= {"response", "ground_truth"}:
+            # An empty answer to a question with a known one; a reward alone says as much.
+            yield from [("response", "")] if value_at(document, mapped["ground_truth"]) is not None else []
         for name, key in mapped.items():
             if name != "step" and (value := value_at(document, key)) is not None:
                 yield name, _plain_value(name, value)
@@ -245,6 +253,12 @@ class MappedAdapter:
         for key, value in document.items():
             if key not in mapped.values() and key not in left_out:
                 yield f"logged_{key}" if key in taken else key, value
+
+
+def _arranged(document: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
+    """Return a document with what some of the keys want to be arranged."""
+    wanted = [arrange for begin, arrange in _ARRANGED if any(key.startswith(begin) for key in keys)]
+    return next(filter(None, (arrange(document) for arrange in wanted)), document)
 
 
 def listed_columns(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -340,10 +354,12 @@ def _plain_value(name: str, value: Any) -> Any:
 
 
 def _response_text(value: Any) -> Any:
-    """Return a response as it is, but objects other than messages, such as a plan, as JSON."""
+    """Return a response as it is, its pieces as one text, and objects such as a plan as JSON."""
     if isinstance(value, str) or not (is_list(value) or hasattr(value, "keys")):
         return value
     plain = to_python(value)
+    if isinstance(plain, list) and are_pieces(plain):
+        return "".join(plain)
     return plain if is_messages(plain) else json.dumps(plain, ensure_ascii=False)
 
 

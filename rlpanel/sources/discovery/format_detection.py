@@ -141,6 +141,8 @@ def sniff(
     contents: list[Content] = []
     found: FileFormat | None = None
     for each in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
+        if mapped is not None and each.container.kind == "items" and mapped.begins_with_all:
+            continue  # the keys lead from the whole document, not from the items of one of its lists
         found = (
             mapped_format(mapped, each, name, last) if mapped is not None and not each.is_document else None
         )

@@ -34,7 +34,7 @@ ALIASES = {
         input_text, question_text, query_text,
         task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env), text
-        (gepa)""",
+        (gepa), statement, claim""",
     "response": """
         response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
         generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),
@@ -58,7 +58,8 @@ ALIASES = {
         episode_return;
         score (verl, Inspect), scores (ROLL, Qwen2.5-Math), rewards (TRL),
         rm_scores (verl), total_score, final_score, reward_model_score;
-        correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success, resolved
+        correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success,
+        task_completed, resolved
         (SWE-bench), solved, is_solved (Reflexion), acc (verl, lm-evaluation-harness), accuracy,
         correctness, pass, is_passed, verified, is_verified, base_status
         (evalplus), exact_match (lm-evaluation-harness), true_false (PromptPG), outcome, win, won;
@@ -162,8 +163,43 @@ _OTHERS = {
     "response_tokens": frozenset(
         {"stop", "prompt", "input", "special", "bad", "eos", "new", "max", "question"}
     ),
-    "group": frozenset({"max", "min", "best", "reward", "score", "turn", "step", "action", "answer"}),
+    "ground_truth": frozenset({"malicious", "attack", "attacker", "adversarial", "harmful", "victim"}),
+    "group": frozenset(
+        {
+            "run",
+            "session",
+            "trace",
+            "request",
+            "model",
+            "max",
+            "min",
+            "best",
+            "reward",
+            "score",
+            "turn",
+            "step",
+            "action",
+            "answer",
+        }
+    ),
 }
+#: Words of an object that judges a whole sample; ``safety_eval.score`` is the score of an aspect.
+_JUDGES = frozenset(
+    {"eval", "evaluation", "score", "scores", "result", "results", "grade", "grading", "judge", "judgment"}
+    | {
+        "judgement",
+        "verdict",
+        "metric",
+        "metrics",
+        "reward",
+        "rewards",
+        "verifier",
+        "verification",
+        "outcome",
+    }
+    | {"final", "overall", "total", "info", "extra", "report", "rubric", "test", "tests", "task", "answer"}
+    | {"response", "output", "model", "feedback", "critique", "summary", "data", "grader", "scorer", "rm"}
+)
 #: Keys that a message names if none is like the one that was given.
 _NAMED_KEYS = 8
 
@@ -247,11 +283,19 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
     said = ["_".join(words[1:])] if words[0] in _OF_MODELS else []
     if any("response" in fields.get(name, {}) for each in said for name in _spellings(each)):
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
+    if last == "score" and parents and "reward" in found and _judges_aspect(parents[-1]):
+        found["reward"] = _less(found["reward"], _LONGER)
     if words[0] in ("generated", "rewritten") and {"prompt"} <= found.keys():
         found["response"] = _surer(found.get("response"), GRADES[1] - lost - _BESIDE)
     if key.startswith("*_"):  # a column for each of several systems
         found = {meaning: _surer(match, GRADES[1]) for meaning, match in found.items()}
     return found
+
+
+def _judges_aspect(name: str) -> bool:
+    """Return True for an object that judges something by name: ``safety_eval``, not ``eval``."""
+    words = set(name.split("_"))
+    return not words.isdisjoint(_JUDGES) and not words <= _JUDGES
 
 
 def _fields_of_columns(names: Sequence[str]) -> Mapping[str, NameMatch]:

@@ -18,6 +18,7 @@ from rlpanel.sources.records.chat_shapes import logged_role
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import is_messages
+from rlpanel.sources.records.text_pieces import are_pieces
 from rlpanel.sources.records.value_shapes import verdict_of
 
 #: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
@@ -121,6 +122,8 @@ def items_of(value: Any) -> list[Any]:
     """
     if not isinstance(value, list) or not value or is_messages(value):
         return [value]
+    if are_pieces(value):
+        return ["".join(value)]
     if all(isinstance(item, list) and item and all(map(_is_scalar, item)) for item in value):
         return [each for item in value for each in item]
     return value

@@ -17,7 +17,16 @@ _GIVEN = ("arguments", "args", "tool_input", "action_input", "parameters", "para
 _GIVEN_BACK = ("output", "tool_output", "response", "return")
 #: Keys of a list of turns, of the policy's text in a turn, and of what it was asked.
 _TURNS = re.compile(r"(?:^|\.)(?:turns|rounds)$")
-_SAID = ("response", "response_text", "completion", "output", "answer")
+_SAID = (
+    "llm_response",
+    "model_response",
+    "agent_response",
+    "response",
+    "response_text",
+    "completion",
+    "output",
+    "answer",
+)
 _ASKED = ("prompt", "question", "user", "feedback", "input")
 _NAME = re.compile(r"[\w./:-]{1,64}")
 #: Keys of what the policy saw: in the order of the record, before or after its action.
@@ -48,16 +57,23 @@ def turn_messages(value: Any) -> list[dict[str, Any]] | None:
         return None
     if any("role" in turn or "messages" in turn for turn in value):
         return None
-    name = next((each for each in _SAID if all(isinstance(turn.get(each), str) for turn in value)), None)
+    name = next((each for each in _SAID if all(_is_said(turn.get(each)) for turn in value)), None)
     asked = next((each for each in _ASKED if any(isinstance(turn.get(each), str) for turn in value)), "")
     if name is None:
         return None
     return [
-        {"role": role, "content": turn[key]}
+        {"role": role, "content": action_text(turn[key])}
         for turn in value
         for role, key in (("user", asked), ("assistant", name))
-        if isinstance(turn.get(key), str)
+        if _is_said(turn.get(key))
     ]
+
+
+def _is_said(value: Any) -> bool:
+    """Return True for a text, or an object with texts: a structured answer."""
+    return isinstance(value, str) or (
+        isinstance(value, dict) and any(isinstance(each, str) for each in value.values())
+    )
 
 
 def step_messages(value: Any) -> list[dict[str, Any]] | None:

@@ -32,9 +32,15 @@ from rlpanel.sources.inference.column_values import (
     written_values,
 )
 from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
-from rlpanel.sources.inference.inference import Guess
+from rlpanel.sources.inference.inference import COUNTS_RESPONSES, Guess
+from rlpanel.sources.inference.key_relations import (
+    are_classes,
+    is_of_other_model,
+    is_of_other_text,
+)
 from rlpanel.sources.inference.key_values import KeyValues, whole_texts
 from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
+from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.inference.request_status import NO_REQUESTS, RequestStatus
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 from rlpanel.sources.inference.unnamed_fields import UnnamedFields
@@ -43,6 +49,8 @@ from rlpanel.sources.inference.unnamed_fields import UnnamedFields
 _EQUAL = 0.03
 #: Loss of confidence for an id or a counter, and for texts of few characters.
 _UNLIKELY = 0.4
+#: Loss of confidence for a text of another model than the file's name says.
+_OTHER_MODEL = 0.1
 #: Gain in confidence of a verdict over a number, and of a model's score over the score of the task.
 _VERDICT, _OF_MODEL = 0.05, 0.3
 #: How much longer texts inside of objects are than the texts beside them, if those are not the response.
@@ -50,6 +58,8 @@ _LONGER = 4
 #: Keys under which a response may be an object, and a list of calls.
 _ACTIONS = re.compile(r"(?:^|[._])actions?$")
 _CALLS = re.compile(r"(?:^|[._])(?:result|response|output)s?$")
+#: Words of a score that say that it is the policy's, not its opponent's.
+_LEARNERS = frozenset({"model", "llm", "trained", "policy", "learner"})
 _Test = tuple[Callable[[Any], bool], str]
 _LISTS: _Test = (content.is_number_list, "lists of numbers")
 _LABELS: _Test = (content.is_label, "short texts or numbers")
@@ -116,7 +126,11 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
                 self._take([candidate for candidate in found if candidate is not None])
             elif meaning in BY_CONTENT:
                 self._take_by_content(meaning, unnamed)
+        self._take_paired()
         self._take_only_text()
+        self._take_predicted()
+        self._take_rendered_prompt()
+        self._give_up_classes()
         self._propose_conversation(columns)
         self._guess_by_position()
         self._take_group_as_prompt()
@@ -146,7 +160,8 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             ),
             default=0,
         )
-        if "reward" not in self.taken or inner > _LONGER * size:
+        is_judged = "reward" in self.taken or any(doubt.endswith(COUNTS_RESPONSES) for doubt in self.doubts)
+        if not is_judged or inner > _LONGER * size:
             longest = ""  # the texts are inside of objects
         if self._given_up and "prompt" in self.taken:
             return "" if self._is_choice_label(self._given_up) else self._given_up
@@ -220,6 +235,23 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
             if different:
                 return guess.key, *different
         return ()
+
+    def _give_up_classes(self) -> None:
+        """Leave the reward open if several keys are about equal and name the class of a response."""
+        reward = self.taken.get("reward")
+        if reward is None or "reward" in self._named or reward.guess.key not in self._columns:
+            return
+        guess = reward.guess
+        close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
+        keys = [guess.key, *(key for key in close if key in self._columns)]
+        outer = guess.key.rpartition(".")[0]
+        others = [each for each in self._columns if each.rpartition(".")[0] == outer and each not in keys]
+        sets = [keys, *([*keys, each] for each in others)]
+        if len(keys) > 1 and any(are_classes([self._columns[key] for key in each]) for each in sets):
+            del self.taken["reward"]
+            self.doubts.append(
+                f"{' and '.join(keys)} are classes of the response; none is read as the reward"
+            )
 
     def _may_be_turns(self) -> bool:
         """Return True if a record has several prompts, as many responses, and one reward for all of them."""
@@ -361,10 +393,17 @@ class FieldChoice(UnnamedFields, RolloutEvidence):
         )
         if meaning == "reward" and match.group > 0:
             confidence += _VERDICT if all(isinstance(value, bool) for value in values) else 0.0
-            is_of_model = not {"model", "llm"}.isdisjoint(plain_name(column.key).split("_"))
-            confidence += _OF_MODEL if is_of_model else 0.0
+            is_of_model = not _LEARNERS.isdisjoint(plain_name(column.key).split("_"))
+            answer = self.taken.get("response")
+            is_other = answer is not None and is_of_other_text(column.key, answer.guess.key, self._columns)
+            confidence += _OF_MODEL if is_of_model and not is_other else 0.0
+            confidence -= _UNLIKELY if is_other else 0.0
         if meaning == "response" and (self._counts_steps(column.key) or self._counts_tokens(column.key)):
             confidence = max(confidence, BY_CONTENT[meaning])
+        if meaning == "ground_truth" and all(isinstance(each, str) and names_model(each) for each in values):
+            return None  # the names of models
+        if meaning == "response" and is_of_other_model(column.key, self._name):
+            confidence -= _OTHER_MODEL
         if meaning == "prompt" and plain_name(column.key) == "query" and self._asks_otherwise():
             confidence -= _OF_MODEL  # SQL, most likely
         if meaning == "messages" and values != column.values:  # actions show what the key's name does not

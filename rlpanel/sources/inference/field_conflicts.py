@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name
 from rlpanel.sources.inference.column_values import item_count
-from rlpanel.sources.inference.inference import NOT_REWARD, UNEQUAL
+from rlpanel.sources.inference.inference import COUNTS_RESPONSES, NOT_REWARD, UNEQUAL
 from rlpanel.sources.inference.key_values import KeyValues
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 
@@ -25,6 +25,8 @@ _FEW = 5
 _NOT_SAMPLES = frozenset(
     {"tool", "tools", "search", "test", "tests", "retrieval", "judge", "eval", "function"}
 )
+#: Words of a key that counts.
+_COUNT_WORDS = frozenset({"n", "num", "number", "count"})
 #: Keys whose records are the turns of an episode.
 _EPISODES = ("episode", "episode_id", "trajectory_id", "traj_id")
 
@@ -54,6 +56,9 @@ class FieldConflicts(KnownFields):
             return match.group < UNSURE or is_own
         if meaning == "reward":
             if self._is_of_request(column.key):
+                return False
+            if self._counts_responses(column):
+                self.doubts.append(f"{column.key} {NOT_REWARD}: {COUNTS_RESPONSES}")
                 return False
             if match.group > 0 and (self._is_full_score(column) or self._is_of_task(column)):
                 self.doubts.append(f"{column.key} {NOT_REWARD}: its values look like the points of each task")
@@ -90,6 +95,16 @@ class FieldConflicts(KnownFields):
         if is_of_request:
             self.doubts.append(f"{key} {NOT_REWARD}: it says that the request succeeded")
         return is_of_request
+
+    def _counts_responses(self, column: KeyValues) -> bool:
+        """Return True for the number of right ones among a record's responses: ``n_correct``."""
+        words = plain_name(column.key).rpartition(".")[2].split("_")
+        is_one = all(not isinstance(value, list) for value in column.values)
+        if not is_one or _COUNT_WORDS.isdisjoint(words):
+            return False
+        if not {"response", "messages"}.isdisjoint(self.taken):
+            return self._has_groups()
+        return any(item_count(value) > 1 for each in self._columns.values() for value in each.values)
 
     def _is_full_score(self, column: KeyValues) -> bool:
         """Return True for a number above one that all records have before the response: a task's points."""

@@ -118,7 +118,8 @@ def infer_document(document: Mapping[str, Any], path: str = "") -> Inference | N
         if len(objects) > 1 and found.is_run:
             return _below(_doubt_numbers(found, prefix, document), prefix, document)
         is_like = len(objects) > 1 and {"prompt", "response"} <= found.keys.keys() and not found.equal
-        proposed = proposed or (_below(found, prefix, document) if is_like else None)
+        is_judged = len(objects) > 1 and bool(found.likely) and "reward" in found.keys and not found.equal
+        proposed = proposed or (_below(found, prefix, document) if is_like or is_judged else None)
     return proposed
 
 
@@ -177,7 +178,8 @@ def _are_ids(names: Sequence[str]) -> bool:
 def _below(found: Inference, prefix: str, document: Mapping[str, Any]) -> Inference:
     """Return an inference whose keys begin with the path to the samples in a document."""
     guesses = tuple(replace(each, key=f"{prefix}.{each.key}") for each in found.guesses)
-    return replace(found, guesses=guesses, of_objects=True, top_keys=tuple(document))
+    likely = f"{prefix}.{found.likely}" if found.likely else ""
+    return replace(found, guesses=guesses, likely=likely, of_objects=True, top_keys=tuple(document))
 
 
 def _paths_to_objects(document: Mapping[str, Any]) -> Iterator[str]:

@@ -21,7 +21,9 @@ from rlpanel.sources.records.record_types import Adapter
 DECISIVE = ("messages", "response", "reward")
 #: Least confidence in a decisive field with which a file is opened.
 MIN_CONFIDENCE = 0.5
+ONLY_TEXT = "the only long texts of a model's call"
 UNEQUAL = "has several texts, but not one for each response"
+COUNTS_RESPONSES = "it counts several responses"
 NOT_REWARD = "is not the reward"
 NO_STEP = "no step: all samples are step 0"
 

@@ -37,6 +37,8 @@ _STEP_COUNT = re.compile(r"(?:total|num|n)_(?:steps|turns|calls|tool_calls|actio
 #: Keys of a model's name, and of settings that only the sampling of a text has.
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "max_new_tokens", "sampling_params"})
+#: Keys of the tokens that a model wrote.
+_USED_TOKENS = frozenset({"completion_tokens", "output_tokens"})
 
 
 def _names_model(value: Any) -> bool:
@@ -145,6 +147,12 @@ class KnownFields:
             plain_name(key) in _MODEL_KEYS and all(map(_names_model, column.values))
             for key, column in self._columns.items()
         )
+
+    def _is_model_called(self) -> bool:
+        """Return True if a model's tokens are counted, or its name and settings are logged, at any depth."""
+        names = {plain_name(key).rpartition(".")[2] for key in self._columns}
+        is_named = not names.isdisjoint({*_MODEL_KEYS, "model_path", "model_name_or_path", "adapter"})
+        return (is_named and not names.isdisjoint(_SETTINGS)) or not names.isdisjoint(_USED_TOKENS)
 
     def _is_model_named(self) -> bool:
         """Return True if each record names the model that wrote its text."""

@@ -13,6 +13,11 @@ _MODEL = re.compile(
 )
 
 
+def models_in(text: str) -> set[str]:
+    """Return the names of models in a text, without the marks between their parts."""
+    return {re.sub(r"[-_.]", "", found[0]) for found in _MODEL.finditer(text.lower())}
+
+
 def names_model(text: str) -> bool:
     """Return True if a text has the name of a model in it: ``gpt-4``, ``llama-2-7b`` or ``7b``."""
     return _MODEL.search(text.lower()) is not None

@@ -17,7 +17,8 @@ from rlpanel.sources.inference.column_values import (
     key_says_model,
 )
 from rlpanel.sources.inference.episode_steps import is_thought_step
-from rlpanel.sources.inference.inference import MIN_CONFIDENCE, UNEQUAL
+from rlpanel.sources.inference.inference import MIN_CONFIDENCE, ONLY_TEXT, UNEQUAL, Guess
+from rlpanel.sources.inference.key_relations import paired_truth
 from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
 from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.spans.call_tree import CALLS
@@ -65,6 +66,10 @@ class RolloutEvidence(KnownFields):
             is_logged = "ground_truth" in self.taken and self._repeats_answer(answer.guess.key)
             is_logged = is_logged or self._thinks_and_acts(answer.guess.key)
             is_named = _NAMED_TRAJECTORIES.search(self._name) is not None
+            if self._ends_with_answer(answer.guess.key) and (
+                self._is_model_called() or any(map(self._is_rendered, self._columns))
+            ):
+                return True
             return reward is not None or self._is_choice() or is_named or is_logged
         group = answer.match.group
         if self._are_submissions(answer.guess.key) or self._is_judged_extract(answer.guess.key):
@@ -101,7 +106,11 @@ class RolloutEvidence(KnownFields):
             return True  # a list of rollouts
         if prompt is not None and prompt.match.group < UNSURE and self._is_sampled_call():
             return True
-        if self._has_extracts(answer.guess.key):
+        if (
+            self._is_paired(answer.guess.key)
+            or self._has_extracts(answer.guess.key)
+            or self._is_left_text(answer.guess)
+        ):
             return True
         if self._misses_choices(answer.guess.key) or self._counts_steps(answer.guess.key):
             return True
@@ -144,15 +153,33 @@ class RolloutEvidence(KnownFields):
             (is_named and group < 2)
             or is_judged
             or (group < 2 and is_many and "group" in self.taken and key_says_model(answer.guess.key))
+            or (group == 0 and is_many and self._is_model_called())
             or (group < 2 and (is_predicted or (prompt is not None and is_many)))
             or (is_sampled and group == UNSURE and self._is_generated() and self._is_model_named())
             or (is_sampled and (group == 0 or (group <= 2 and self._is_generated())))
         )
 
+    def _is_paired(self, key: str) -> bool:
+        """Return True for a response beside its truth, by both names, if a model or a verdict is named."""
+        is_judged = "reward" in self.taken or names_model(self._name)
+        return is_judged and bool(paired_truth(key, self._columns))
+
+    def _is_left_text(self, guess: Guess) -> bool:
+        """Return True for the only text beside questions and answers, in a file with a model's name."""
+        beside = {"prompt", "ground_truth"} <= self.taken.keys() and names_model(self._name)
+        return beside and guess.reason == ONLY_TEXT
+
+    def _ends_with_answer(self, key: str) -> bool:
+        """Return True for conversations whose last word is the policy's: a request ends with a question."""
+        values = self._columns[key].values if key in self._columns else []
+        talks = [content.read_conversation(each) for each in values]
+        return bool(talks) and all(talk and content.holds_answer(list(talk)[-1:]) for talk in talks)
+
     def _is_rendered(self, key: str) -> bool:
         """Return True for prompts in a chat template, which only a model reads."""
         column = self._columns.get(key)
-        texts = [value for value in column.values if isinstance(value, str)] if column is not None else []
+        values = [value for each in column.values for value in content.items_of(each)] if column else []
+        texts = [value for value in values if isinstance(value, str)]
         return bool(texts) and all(_TEMPLATE.search(text) is not None for text in texts)
 
     def _is_reply(self, key: str) -> bool:

@@ -20,19 +20,29 @@ from rlpanel.sources.inference.column_values import (
     PROMPT_WORDS,
     is_like_messages,
     is_like_reward,
+    key_says_model,
 )
 from rlpanel.sources.inference.field_conflicts import FieldConflicts
-from rlpanel.sources.inference.inference import Guess
+from rlpanel.sources.inference.inference import ONLY_TEXT, Guess
+from rlpanel.sources.inference.key_relations import agree, holds_question, paired_truth, predicted_key
 from rlpanel.sources.inference.key_values import KeyValues
 from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
+from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.spans.call_tree import CALLS, OF_CALLS
 
 #: Confidence in groups that only their prompts show, and in what is only proposed.
 _BY_PROMPT = 0.3
+#: A match of two names with each other.
+_PAIRED = NameMatch(GRADES[2], 2, 0, "")
 #: A prompt that only names a task.
 _NAME = re.compile(r"\w+[_./-]\S+")
 #: Fields whose texts are given, not written by the policy.
 _GIVEN = ("ground_truth", "group")
+#: Words of keys that data sets give beside a question.
+_OF_TASKS = frozenset(
+    {"context", "passage", "explanation", "rationale", "document", "evidence", "hint", "premise", "choices"}
+    | {"options", "background", "story", "article", "source", "proof", "facts", "description", "cot"}
+)
 #: Words of a key whose conversation is the policy's.
 _POLICY_WORDS = frozenset({"assistant", "agent", "policy", "model"})
 #: A column of a table without names.
@@ -43,6 +53,12 @@ _GROUP_CHARS = 128
 
 def _is_single(value: Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _is_one_text(value: Any) -> bool:
+    """Return True for a text of several words, or a list with one: a path is not written by a model."""
+    text = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return isinstance(text, str) and len(text.split()) >= PROMPT_WORDS
 
 
 def _are_sentences(values: list[Any]) -> bool:
@@ -106,28 +122,102 @@ class UnnamedFields(FieldConflicts):
             )
             self.taken["response"] = FieldCandidate(guess, match)
 
-    def _take_only_text(self) -> None:
-        """Take the only long texts of a model's call as the response if no name says another."""
-        if not {"response", "messages"}.isdisjoint(self.taken) or not self._is_call():
+    def _take_paired(self) -> None:
+        """Take a policy's text beside the right one, the verdict on both, and the text before them."""
+        if not {"response", "messages"}.isdisjoint(self.taken):
             return
+        pairs = {each: paired_truth(each, self._columns) for each in self._columns}
+        key = next((each for each, truth in pairs.items() if truth and self._is_free("response", each)), "")
+        column = self._columns.get(key)
+        if column is None or not all(isinstance(value, str) for value in column.values):
+            return
+        truth = self._columns[pairs[key]]
+        reason = f"{truth.key} beside it is the right one"
+        self.taken["response"] = FieldCandidate(Guess("response", key, GRADES[2], reason), _PAIRED)
+        reason = f"{key} beside it is the policy's"
+        self.taken["ground_truth"] = FieldCandidate(
+            Guess("ground_truth", truth.key, GRADES[2], reason), _PAIRED
+        )
+        verdicts = [each for each in self._columns.values() if agree(each, column, truth)]
+        if "reward" not in self.taken and verdicts:
+            reason = f"true where {key} is {truth.key}"
+            self.taken["reward"] = FieldCandidate(
+                Guess("reward", verdicts[0].key, GRADES[2], reason), _PAIRED
+            )
+        self._take_text_before(key)
+
+    def _take_text_before(self, key: str) -> None:
+        """Take the only texts that a record has before its response as the prompt, and say so."""
+        order = list(self._columns)
+        before = [self._columns[each] for each in order[: order.index(key)] if self._is_free("prompt", each)]
+        texts = [each for each in before if "." not in each.key and _are_sentences(each.values)]
+        if "prompt" not in self.taken and len(texts) == 1 and "*" not in texts[0].key:
+            guess = Guess("prompt", texts[0].key, _BY_PROMPT, f"the only texts before {key}")
+            self.taken["prompt"] = FieldCandidate(guess, NONE)
+
+    def _take_only_text(self) -> None:
+        """Take the only long texts of a model's call as the response if no name says another.
+
+        A file that is called like a model, with questions and their answers, holds a model's texts as well.
+        """
+        if not {"response", "messages"}.isdisjoint(self.taken):
+            return
+        is_of_model = names_model(self._name) and {"prompt", "ground_truth"} <= self.taken.keys()
+        if not self._is_call() and not is_of_model:
+            return
+        unsure = UNSURE if self._is_call() else len(GRADES)
         found = [
             column
             for column in self._columns.values()
             if column.present >= MIN_FIT
-            and all(isinstance(value, str) for value in column.values)
-            and sum(map(len, column.values)) > LONG * len(column.values)
+            and all(map(_is_one_text, column.values))
+            and sum(len(str(value)) for value in column.values) > LONG * len(column.values)
             and not any(
-                self._names[column.key].get(each, NONE).group < UNSURE for each in ("prompt", *_GIVEN)
+                self._names[column.key].get(each, NONE).group < unsure for each in ("prompt", *_GIVEN)
             )
+            and (self._is_call() or _OF_TASKS.isdisjoint(plain_name(column.key).split("_")))
             and (self._is_free("response", column.key) or self._is_unsure_prompt(column.key))
         ]
         if len(found) == 1:
-            guess = Guess(
-                "response", found[0].key, BY_CONTENT["response"], "the only long texts of a model's call"
-            )
+            guess = Guess("response", found[0].key, BY_CONTENT["response"], ONLY_TEXT)
             self.taken["response"] = FieldCandidate(guess, NameMatch(guess.confidence, 2, 0, ""))
             if self._is_unsure_prompt(found[0].key):
                 del self.taken["prompt"]
+
+    def _is_predicted(self) -> bool:
+        """Return True for texts that predict another key's, if a key or the file's name has a model in it."""
+        answer = self.taken.get("response")
+        key = answer.guess.key if answer is not None else ""
+        if not key_says_model(key) or not predicted_key(key, self._columns):
+            return False
+        is_text = all(isinstance(value, str) for value in self._columns[key].values)
+        return is_text and (names_model(self._name) or any(map(names_model, self._columns)))
+
+    def _take_predicted(self) -> None:
+        """Take the key that the response predicts as the ground truth, if a model predicted it."""
+        if "ground_truth" in self.taken or not self._is_predicted():
+            return
+        key = predicted_key(self.taken["response"].guess.key, self._columns)
+        if self._is_free("ground_truth", key):
+            guess = Guess("ground_truth", key, GRADES[2], "the response's key says that it predicts this one")
+            self.taken["ground_truth"] = FieldCandidate(guess, NameMatch(GRADES[2], 2, 0, ""))
+
+    def _take_rendered_prompt(self) -> None:
+        """Take the prompt that was made of the question in place of the question, if both are logged."""
+        prompt, answer = self.taken.get("prompt"), self.taken.get("response")
+        asked = self._columns.get(prompt.guess.key) if prompt is not None else None
+        if prompt is None or answer is None or asked is None or "prompt" in self._named:
+            return
+        said = self._columns.get(answer.guess.key)
+        for column in self._columns.values():
+            is_prompt = "prompt" in plain_name(column.key).rpartition(".")[2].split("_")
+            is_other = column.key != asked.key and self._is_free("prompt", column.key)
+            if not (is_prompt and is_other and holds_question(column, asked)):
+                continue
+            if said is None or not holds_question(column, said):
+                guess = Guess("prompt", column.key, prompt.guess.confidence, f"it holds {asked.key} and more")
+                self.taken["prompt"] = FieldCandidate(guess, prompt.match)
+                return
 
     def _is_unsure_prompt(self, key: str) -> bool:
         """Return True for a key that holds the prompt only by the end of its name, such as ``judge_text``."""

@@ -95,6 +95,8 @@ _PARTS = {
 _LONG_ITEM = re.compile(rb"\[\s*[{\[]")
 #: Words beside one another, or letters beyond ASCII: only texts have them.
 _SENTENCE = re.compile(rb"\w \w|[\x80-\xff]{6}|(?:\\u[0-9a-f]{4}){2}", re.IGNORECASE)
+#: Most bytes of a key and what follows it, of which a block may have the beginning.
+_MAX_KEY_BYTES = 256
 #: Longest list in a list that is looked at.
 _NESTED_BYTES = 1 << 20
 #: A list whose items have these keys is a conversation.
@@ -204,6 +206,28 @@ class ItemsFile(WholeFile):
         if cut_off or not places.is_whole:
             raise SourceDamaged("is cut off, or still being written: it ends inside of a list or an object")
 
+    def _further_lists(self, places: Places) -> list[BadLine]:
+        """Return what says how many lists with the same key follow, as one for each model; else nothing."""
+        keys = self._keys or ()
+        if len(keys) < 2 or not len(places.ends):
+            return []
+        end, count, rest = int(places.ends[-1]), 0, b""
+        pattern = re.compile(rb"%b\s*:\s*\[\s*\{" % re.escape(json.dumps(keys[-1]).encode()))
+        with self._open(end) as file:
+            for block in self._blocks(file):
+                text = rest + block
+                found = list(pattern.finditer(text))
+                count += len(found)
+                rest = text[max(found[-1].end() if found else 0, len(text) - _MAX_KEY_BYTES) :]
+        if not count:
+            return []
+        path = ".".join(("*",) * (len(keys) - 1) + (keys[-1],))
+        reason = (
+            f"{count:,} more lists under {keys[-1]!r} are not read; --map with {path}.*.KEY reads them all"
+        )
+        self.lines += 1
+        return [BadLine(self.lines, end, reason)]
+
     def _find_part(self) -> ListPart:
         head, _ = read_head(self.path)
         found = next((part for part in find_parts(head) if part.keys == self._keys), None)
@@ -248,6 +272,7 @@ class ItemsFile(WholeFile):
                 if len(chunk) >= CHUNK_RECORDS:
                     yield chunk
                     chunk = Chunk(self.generation)
+        chunk.bad += self._further_lists(places) if places.is_whole else []
         yield chunk
 
     def _add_item(self, item: bytes, offset: int, chunk: Chunk) -> None:
