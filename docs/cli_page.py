@@ -5,8 +5,8 @@ from __future__ import annotations
 from rlpanel.cli.commands import COMMANDS
 from rlpanel.metrics.engine.metric import STATISTICS, step_names
 from rlpanel.queries.catalogue import QUESTIONS
-from rlpanel.queries.column_list import FIRST_OF_SAMPLES, FIRST_OF_STEPS
 from rlpanel.queries.run_columns import number_column
+from rlpanel.queries.sql import FIRST_OF_SAMPLES, FIRST_OF_STEPS
 from rlpanel.queries.steps import scalar_column
 from rlpanel.queries.table import TableColumn, TableSpec
 from rlpanel.store.snapshot.run_view import step_name

@@ -9,9 +9,9 @@ from __future__ import annotations
 from docs.metrics_page import needed_fields
 from rlpanel import schema
 from rlpanel.findings.engine.rule import RULES
-from rlpanel.findings.rule_page import rule_anchor
 from rlpanel.lint.linter import LINT_RULES
 from rlpanel.metrics.engine import column_info
+from rlpanel.panels.findings.findings_list import rule_anchor
 
 #: Views by field.
 VIEWS: dict[str, str] = {

@@ -8,14 +8,12 @@ from __future__ import annotations
 #: Modules that every room may import.
 FLOOR = (
     "errors",
-    "extra_packages",
     "schema",
     "settings",
     "display_settings",
     "board_url",
     "url_values",
     "regular_files",
-    "file_rights",
     "safe_files",
     "halt_file",
     "number_text",
@@ -115,7 +113,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "dataset": ("sources/records", "sources/readers", "metrics/*", "store/*", "sql"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
-        *("gate", "bisect", "divergence", "sql"),
+        *("gate", "bisect", "divergence", "sql", "outcomes"),
     ),
     "queries/learning": (
         *("texts", "metrics/*", "store/*", "analysis", "update", "findings/engine", "queries"),
@@ -123,10 +121,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries/reports": (
         *("sources/files", "sources/discovery", "store/*", "findings", "findings/engine", "investigations"),
         "queries",
-    ),
-    "queries/endings": ("store/*", "outcomes", "queries"),
-    "queries/across_runs": (
-        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
     ),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),

@@ -19,9 +19,9 @@ from rlpanel import schema
 from rlpanel.analysis.episode_tree import EPISODE_REMARKS
 from rlpanel.analysis.rollout_tree import REMARKS
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
-from rlpanel.bisect.chain_words import STAGES, TEMPLATES
+from rlpanel.bisect.bisection import STAGES, TEMPLATES
 from rlpanel.display_settings import Display
-from rlpanel.divergence.divergence_caveats import CAVEATS
+from rlpanel.divergence.run_divergence import CAVEATS
 from rlpanel.drift.corrections import CORRECTIONS, LOGGED_TITLE
 from rlpanel.drift.gap_cause_kinds import CAUSES
 from rlpanel.drift.gap_levels import DIMENSIONS
@@ -31,16 +31,14 @@ from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
 from rlpanel.metrics.engine.column_info import METRICS, computed_columns, describe
 from rlpanel.metrics.engine.definition import COLUMNS
-from rlpanel.panels.language.evidence_phrases import EVIDENCE
-from rlpanel.panels.language.finding_phrases import SENTENCES
+from rlpanel.panels.language.finding_phrases import EVIDENCE, FORMULAS, LINT, SENTENCES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
-from rlpanel.panels.language.lint_phrases import FORMULAS, LINT
 from rlpanel.panels.language.phrase_parts import PARTS
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.curriculum import EFFECTS
-from rlpanel.store.snapshot.prompt_costs import MISSING
+from rlpanel.store.snapshot.prompt_classes import MISSING
 from rlpanel.texts.final_answers import RULES as ANSWER_RULES
-from rlpanel.update.sample_turns import REASONS
+from rlpanel.update.update_tree import REASONS
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
 _KEYWORDS = {

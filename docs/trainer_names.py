@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlpanel.metrics.engine.trainer_names import TABLE, TrainerScalar, names_of
-from rlpanel.panels.curves.log_comparison import ABSOLUTE, RELATIVE
+from rlpanel.panels.curves.trainer_scalars import ABSOLUTE, RELATIVE
 
 _TEXT = f"""The curve menu also finds a number by its trainer's name. If the trainer's log is in the run's
 folder, the board compares the two and draws the logged number over ours. `*` stands for the name of a reward

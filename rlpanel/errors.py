@@ -1,23 +1,28 @@
-"""rlpanel's exceptions. Every message names the place of the error and the remedy.
-
-RLPanelError
-├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
-├── SampleNotFound    (KeyError)           the run has no sample with this uid
-├── SourceChanged     (RuntimeError)       the bytes of a sample changed
-├── SourceDamaged     (OSError)            compressed data that cannot be decoded
-├── SourceUnready     (OSError)            a file that is incomplete, too large, or needs a missing package
-├── RemoteError       (OSError)            files of another machine that cannot be fetched
-├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
-├── NotYetRead        (TimeoutError)       lines on disk that were not read in time
-├── LineError         (ValueError)         a line of a log that is not a valid sample
-│   └── LineTooLarge                       a line or document with more bytes, keys or samples than are read
-├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
-├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
-├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit
-└── SettingError      (ValueError)         an unknown setting, or one outside its bounds
-"""
+"""rlpanel's exceptions, whose messages name place and remedy; and the command that installs an extra."""
 
 from __future__ import annotations
+
+import re
+
+# -- errors --------------------------------------------------------------------------------------------
+# rlpanel's exceptions. Every message names the place of the error and the remedy.
+#
+# RLPanelError
+# ├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
+# ├── SampleNotFound    (KeyError)           the run has no sample with this uid
+# ├── SourceChanged     (RuntimeError)       the bytes of a sample changed
+# ├── SourceDamaged     (OSError)            compressed data that cannot be decoded
+# ├── SourceUnready     (OSError)            a file that is incomplete, too large, or needs a missing package
+# ├── RemoteError       (OSError)            files of another machine that cannot be fetched
+# ├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
+# ├── NotYetRead        (TimeoutError)       lines on disk that were not read in time
+# ├── LineError         (ValueError)         a line of a log that is not a valid sample
+# │   └── LineTooLarge                       a line or document with more bytes, keys or samples than are read
+# ├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
+# ├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
+# ├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit
+# └── SettingError      (ValueError)         an unknown setting, or one outside its bounds
+
 
 #: Maximum length of the text of an unexpected error; it may quote a log.
 _MESSAGE = 200
@@ -136,3 +141,28 @@ class QueryError(RLPanelError, ValueError):
 
 class SettingError(RLPanelError, ValueError):
     """A setting does not exist or is out of bounds."""
+
+
+# -- extra packages ------------------------------------------------------------------------------------
+# Command that installs the packages of an extra, for messages about what is missing.
+#
+# The command names the packages themselves. It works for an rlpanel from an index, a wheel or a clone.
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra's packages, such as ``pip install "duckdb>=2.0"``.
+
+    Parameters
+    ----------
+    extra : str
+        Name of an extra of rlpanel, as in ``rlpanel[sql]``.
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("rlpanel") or []
+    except PackageNotFoundError:  # a folder on the path, which was not installed
+        lines = []
+    of_extra = re.compile(rf"""extra == ["']{re.escape(extra)}["']""")
+    packages = [line.partition(";")[0].strip() for line in lines if of_extra.search(line)]
+    return "pip install " + " ".join(f'"{name}"' for name in packages or [f"rlpanel[{extra}]"])

@@ -59,7 +59,7 @@ def gate_or_fail(
     from contextlib import ExitStack
 
     from rlpanel.api.open_run import open_run
-    from rlpanel.queries.across_runs.gate import gate
+    from rlpanel.queries.gate import gate
 
     __tracebackhide__ = True
     with ExitStack() as stack:

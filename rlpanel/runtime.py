@@ -12,8 +12,7 @@ from rlpanel.settings import DEFAULT_LIMITS, Limits, Reading
 
 if TYPE_CHECKING:
     from rlpanel.checks.run_checks import RunChecks
-    from rlpanel.panels.session.media_addresses import MediaAddresses
-    from rlpanel.panels.session.page_codes import PageCodes
+    from rlpanel.panels.session.page_addresses import MediaAddresses, PageCodes
     from rlpanel.panels.session.session_hub import SessionHub
     from rlpanel.panels.session.threads import Threads
     from rlpanel.store.index.reader import Reader
@@ -91,7 +90,7 @@ class Runtime:
     @property
     def media(self) -> MediaAddresses:
         """The addresses of audio and video of all sessions."""
-        from rlpanel.panels.session.media_addresses import MediaAddresses
+        from rlpanel.panels.session.page_addresses import MediaAddresses
 
         with self._lock:
             if self._media is None:
@@ -101,7 +100,7 @@ class Runtime:
     @property
     def codes(self) -> PageCodes:
         """The codes by which agents may move open pages."""
-        from rlpanel.panels.session.page_codes import PageCodes
+        from rlpanel.panels.session.page_addresses import PageCodes
 
         with self._lock:
             if self._codes is None:

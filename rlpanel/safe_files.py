@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Self
 
 from rlpanel.errors import UnsafePath
-from rlpanel.file_rights import FileRights
 from rlpanel.regular_files import (
     NO_FOLLOW,
     SAFE,
+    FileRights,
     check_regular,
     read_at_most,
     unsafe,

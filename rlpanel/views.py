@@ -17,13 +17,12 @@ from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
-from rlpanel.panels.notebook.run_binding import AnswerTable, context_of
+from rlpanel.panels.notebook.notebook_frame import AnswerTable, NotebookFrame, context_of, load_scripts
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
-from rlpanel.panels.step.step_summary import StepSummary
+from rlpanel.panels.step.step_bar import StepSummary
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.panels.ui import theme
 from rlpanel.schema import Sample

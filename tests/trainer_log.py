@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlpanel.metrics.engine.metric import STATISTICS
-from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
+from rlpanel.panels.curves.trainer_scalars import LogComparison, comparisons
 from rlpanel.store.snapshot.run_view import RunView
 
 

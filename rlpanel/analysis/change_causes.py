@@ -13,7 +13,7 @@ import numpy as np
 
 from rlpanel.analysis.change_sentences import HALF, mix_share, standing_out
 from rlpanel.analysis.difference import ContrastSide, Difference, label_of
-from rlpanel.analysis.reward_split import PARTS
+from rlpanel.analysis.reward_parts import PARTS
 from rlpanel.analysis.selection_contrast import contrast
 from rlpanel.analysis.step_change import ChangePart, StepChange
 from rlpanel.analysis.step_windows import range_words, rows_in

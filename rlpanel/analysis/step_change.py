@@ -10,9 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.analysis.curve_parts import CurveParts, curve_parts
-from rlpanel.analysis.reward_split import reward_weights
-from rlpanel.analysis.step_windows import StepRange, StepWindows, chosen_windows, range_words, rows_in
+from rlpanel.analysis.reward_parts import reward_weights
+from rlpanel.analysis.step_windows import (
+    CurveParts,
+    StepRange,
+    StepWindows,
+    chosen_windows,
+    curve_parts,
+    range_words,
+    rows_in,
+)
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.segments import NO_GROUP
 from rlpanel.store.columns.splits import SPLIT_COLUMN

@@ -23,7 +23,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, Locator, Record
-from rlpanel.store.backlog.task_processes import in_processes
+from rlpanel.store.backlog.workers import in_processes
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import file_order, native_lines
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -141,7 +141,7 @@ class Run:
         *against : Run
             The baselines: runs with the same settings and other seeds.
         **options
-            As `rlpanel.queries.across_runs.gate.gate`: ``on``, ``windows`` and ``align``.
+            As `rlpanel.queries.gate.gate`: ``on``, ``windows`` and ``align``.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class Run:
         against : Run
             The other run.
         **options
-            As `rlpanel.queries.across_runs.diverge.diverge`, such as ``align``.
+            As `rlpanel.queries.two_runs.diverge`, such as ``align``.
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Run:
         FilterError
             If a filter is not valid.
         """
-        from rlpanel.queries.differences import contrast
+        from rlpanel.queries.explain import contrast
 
         return contrast(self.data, _data_of(a), _data_of(b), exclude=exclude, texts=texts).frame()
 
@@ -442,7 +442,7 @@ class Run:
         pandas.DataFrame
             Columns rule, state, checked, failed, share, first_step, title, log, remark, examples.
         """
-        from rlpanel.queries.lint import lint
+        from rlpanel.queries.findings import lint
 
         return lint(self.data, per_step).frame()
 
@@ -469,7 +469,7 @@ class Run:
     @property
     def notes(self) -> pd.DataFrame:
         """One row per sample with a tag or note by a viewer: ``uid``, ``tag``, ``note``, ``time``."""
-        from rlpanel.queries.reports.notes import notes
+        from rlpanel.queries.reports.claim_report import notes
 
         return notes(self.data, newest_first=False).frame()
 

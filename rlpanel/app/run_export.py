@@ -11,14 +11,13 @@ import numpy as np
 
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
-from rlpanel.errors import RLPanelError, SettingError, UnsafePath
-from rlpanel.extra_packages import install_command
+from rlpanel.errors import RLPanelError, SettingError, UnsafePath, install_command
 from rlpanel.panels.report.report import SAMPLES, board_html, check_step, frozen, run_query, sample_html
 from rlpanel.panels.session.context import Context
 from rlpanel.safe_files import SafeFolder, replace_file
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.samples_export import available_formats, export_parts
 from rlpanel.store.query.trajectory_files import TrajectoryFormat, Written, write_trajectories
 from rlpanel.store.snapshot.left_out import Omissions, left_out

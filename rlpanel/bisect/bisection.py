@@ -1,25 +1,211 @@
-"""The result of a bisection: links of a chain, what changed too, samples to remove, what is unknown."""
+"""The result of a bisection: a chain's links and sentences, and samples whose removal undoes it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from rlpanel.bisect.chain_words import (
-    ALONE,
-    ALONE_IN_ALL,
-    ALONE_WITH,
-    CHAIN,
-    LEAST,
-    NOISE,
-    REMOVED,
-    REMOVED_ONE_BY_ONE,
-    SHORT,
-    Sentence,
-)
-from rlpanel.bisect.undoing_samples import Removal
+import numpy as np
+
 from rlpanel.findings.engine.change import number, percent
 from rlpanel.findings.engine.streams import TRAINERS
+
+# -- chain words ---------------------------------------------------------------------------------------
+# Sentences of a bisection, as templates with values, so that the page can show them in another language.
+
+
+NOISE = "{number} shows no change beyond noise in {steps:,} steps."
+LEAST = "{number} shows no change beyond noise in {steps:,} steps. A change of {least} would have been found."
+SHORT = "There are too few complete steps for a comparison: a bisection needs four."
+ALONE = (
+    "{step}: {change}. Nothing that is logged explains it: of {tests:,} numbers, none changed before it in "
+    "the samples that carry it."
+)
+ALONE_WITH = (
+    "{step}: {change}. Of {tests:,} numbers, none explains it beyond two standard errors; "
+    "{names} changed as well."
+)
+ALONE_IN_ALL = (
+    "{step}: {change}. Of {tests:,} numbers, none explains it within the samples. These changed in all "
+    "samples up to then, so that only the time speaks for them: {names}."
+)
+CHAIN = "{chain}"
+REMOVED = "Without {names} ({count:,} of {of:,} samples), {without} is left ({before} before the change)."
+REMOVED_ONE_BY_ONE = (
+    "No label and no link undoes the change. Without the {count:,} of {of:,} samples with the most extreme "
+    "values, {without} is left ({before} before the change): chosen by their values, they name no cause."
+)
+FEW_STEPS = "The run has {steps:,} complete steps: only large changes stand out from their noise."
+TOGETHER = "The data do not show whether {one} or {two} came first: both begin within a step of {step:,}."
+BY_TIME = "{name} holds for all samples of a step: only the order of time speaks for it."
+UNEXPLAINED = "{share:.0%} of the change is not explained by the first link."
+OUTSIDE = "The cause may lie outside of what is logged, such as weights, code or data."
+BEFORE_FIRST = "What caused the first link lies outside of what is logged."
+NO_GROUP = "Samples have no group: those of one prompt count as independent, and errors may be too small."
+ONE_GROUP = "Each step has one group: errors come from the differences between steps alone."
+NOT_WITHIN = "No group has samples with and without these changes: prompts may differ, too."
+FEW_BEFORE = "There are {steps:,} steps before the change: small changes before it cannot be seen."
+RESUMED = "The run was resumed at step {step:,}: the data do not separate its effects from others then."
+NO_TEXTS = "Texts were not read."
+
+#: All templates, for translators.
+TEMPLATES = (
+    *(
+        NOISE,
+        LEAST,
+        SHORT,
+        ALONE,
+        ALONE_WITH,
+        ALONE_IN_ALL,
+        REMOVED,
+        REMOVED_ONE_BY_ONE,
+        FEW_STEPS,
+        TOGETHER,
+        BY_TIME,
+        UNEXPLAINED,
+    ),
+    *(OUTSIDE, BEFORE_FIRST, NO_GROUP, ONE_GROUP, NOT_WITHIN, FEW_BEFORE, RESUMED, NO_TEXTS),
+)
+#: What a bisection does, in the order of its progress.
+STAGES = ("comparing the steps", "reading texts", "comparing ranks and labels", "ordering the changes")
+
+
+class Sentence(NamedTuple):
+    """A template and its values.
+
+    Attributes
+    ----------
+    template : str
+    values : mapping
+    """
+
+    template: str
+    values: Mapping[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        """The sentence in English."""
+        return self.template.format(**self.values)
+
+
+# -- undoing samples -----------------------------------------------------------------------------------
+# The smallest set of samples whose removal undoes a change: by label, by link, or one by one.
+
+
+#: Share of the change that must vanish, most sets that are joined, and most of the samples that are removed.
+UNDONE, _MAX_SETS, _MAX_REMOVED = 0.8, 3, 0.8
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Samples after a change without which most of it vanishes.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What they have in common; empty if they were chosen by their value alone, so that they name no cause.
+    where : str
+        Filter expression for them; empty if they have none.
+    rows : ndarray of int
+        The samples.
+    count, of : int
+        Number of them, and of all samples of the window.
+    undone : float
+        Share of the change that vanishes.
+    without, before : float
+        Mean without them, and before the change.
+    """
+
+    names: tuple[str, ...]
+    where: str
+    rows: np.ndarray
+    count: int
+    of: int
+    undone: float
+    without: float
+    before: float
+
+
+@dataclass(frozen=True)
+class SampleSet:
+    """Samples that may be removed: a name, a filter, and their mask over the window."""
+
+    name: str
+    where: str
+    mask: np.ndarray
+
+
+def smallest_removal(
+    y: np.ndarray, before: np.ndarray, after: np.ndarray, rows: np.ndarray, sets: Sequence[SampleSet]
+) -> Removal | None:
+    """Return the smallest set that undoes a change; None if the window has no samples.
+
+    One set is tried first, then sets are joined greedily. Samples are chosen one by one, the most extreme
+    first, only where no sets do: that always undoes a change.
+
+    Parameters
+    ----------
+    y : ndarray of float, shape (N,)
+    before, after : ndarray of bool, shape (N,)
+    rows : ndarray of int, shape (N,)
+    sets : sequence of SampleSet
+    """
+    after, before = after & np.isfinite(y), before & np.isfinite(y)
+    count = int(after.sum())
+    if not count or not before.any():
+        return None
+    old = float(y[before].mean())
+    change = float(y[after].mean()) - old
+    if not change:
+        return None
+
+    def undone(mask: np.ndarray) -> float:
+        kept = after & ~mask
+        return float(1 - (y[kept].mean() - old) / change) if kept.any() else -np.inf
+
+    def made(names: tuple[str, ...], where: str, mask: np.ndarray) -> Removal:
+        removed = after & mask
+        rest = float(y[after & ~mask].mean())
+        shown = rows[removed][np.argsort(np.sign(change) * -y[removed], kind="stable")]
+        return Removal(names, where, shown, int(removed.sum()), count, undone(mask), rest, old)
+
+    usable = [each for each in sets if 0 < (after & each.mask).sum() <= _MAX_REMOVED * count]
+    enough = [each for each in usable if undone(each.mask) >= UNDONE]
+    if enough:
+        best = min(enough, key=lambda each: (int((after & each.mask).sum()), len(each.where)))
+        return made((best.name,), best.where, best.mask)
+    joined, names, wheres = np.zeros(len(y), bool), [], []
+    for _ in range(_MAX_SETS):
+        gains = [
+            (undone(joined | each.mask) - undone(joined)) / max(int((after & each.mask & ~joined).sum()), 1)
+            for each in usable
+        ]
+        if not gains or max(gains) <= 0:
+            break
+        chosen = usable[int(np.argmax(gains))]
+        joined = joined | chosen.mask
+        names.append(chosen.name)
+        wheres.append(chosen.where)
+        if (after & joined).sum() > _MAX_REMOVED * count:
+            break
+        if undone(joined) >= UNDONE:
+            where = " or ".join(f"({each})" for each in wheres) if all(wheres) else ""
+            return made(tuple(names), where, joined)
+    order = np.flatnonzero(after)[np.argsort(np.sign(change) * -y[after], kind="stable")]
+    left = np.cumsum(y[order][::-1])[::-1]
+    means = left[1:] / np.arange(count - 1, 0, -1)
+    reached = np.flatnonzero(1 - (means - old) / change >= UNDONE)
+    if not len(reached):
+        return None
+    mask = np.zeros(len(y), bool)
+    mask[order[: int(reached[0]) + 1]] = True
+    return made((), "", mask)
+
+
+# -- bisection -----------------------------------------------------------------------------------------
+# The result of a bisection: links of a chain, what changed too, samples to remove, what is unknown.
+
 
 #: chain: the links lead to the bad step; alone: the number changed, and no change explains it; noise: it did
 #: not change beyond its noise; short: too few steps to say.

@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlpanel.analysis.curve_parts import curve_parts
 from rlpanel.analysis.step_texts import RunTexts
-from rlpanel.bisect.bisection import Bisection
+from rlpanel.analysis.step_windows import curve_parts
+from rlpanel.bisect.bisection import FEW_STEPS, STAGES, Bisection, Sentence
 from rlpanel.bisect.carried_changes import BisectWindow
 from rlpanel.bisect.chain_order import ChainOrder
-from rlpanel.bisect.chain_words import FEW_STEPS, STAGES, Sentence
-from rlpanel.bisect.phrase_changes import phrase_streams
-from rlpanel.bisect.run_changes import RunChange, changes, dated_later, holds, least_z, slices
+from rlpanel.bisect.run_changes import RunChange, changes, dated_later, holds, least_z, phrase_streams, slices
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext

@@ -1,22 +1,205 @@
-"""Orders the changes before a bad step: the first cause, what it explains, and what explains nothing."""
+"""Orders the changes before a bad step into a chain, makes its links, and says what stays unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from rlpanel.analysis.change_causes import consequences
-from rlpanel.analysis.reward_split import PARTS
-from rlpanel.bisect.bisection import Bisection, Link
-from rlpanel.bisect.carried_changes import SETTINGS, BisectWindow
-from rlpanel.bisect.chain_limits import SIMULTANEOUS, limits_of
-from rlpanel.bisect.change_links import link_of, sets_of
-from rlpanel.bisect.explained_share import UNKNOWN
-from rlpanel.bisect.run_changes import RunChange, changes, holds, is_visible
-from rlpanel.bisect.undoing_samples import Removal, smallest_removal
+from rlpanel.analysis.reward_parts import PARTS
+from rlpanel.bisect.bisection import (
+    BEFORE_FIRST,
+    BY_TIME,
+    FEW_BEFORE,
+    NO_GROUP,
+    NO_TEXTS,
+    NOT_WITHIN,
+    ONE_GROUP,
+    OUTSIDE,
+    RESUMED,
+    TOGETHER,
+    UNEXPLAINED,
+    Bisection,
+    Link,
+    Removal,
+    SampleSet,
+    Sentence,
+    smallest_removal,
+)
+from rlpanel.bisect.carried_changes import (
+    SETTINGS,
+    UNKNOWN,
+    BisectWindow,
+    ExplainedShare,
+    places_filter,
+    places_text,
+)
+from rlpanel.bisect.run_changes import RunChange, changes, holds, is_visible, mean_of
 from rlpanel.findings.engine.streams import TRAINERS, Stream
+from rlpanel.metrics.engine.column_info import describe
+
+# -- change links --------------------------------------------------------------------------------------
+# Makes the links of a chain from changes of streams, and the sets of samples that carry them.
+
+
+#: Roles of changes whose curves are shown.
+_ON_CURVES = ("link", "target")
+#: Quantile of the samples before beyond which a sample has the changed number.
+_USUAL = 0.95
+
+
+def name_of(change: RunChange) -> str:
+    """Return the name of the number that changed, without its place."""
+    stream = change.stream
+    if stream.signal is not None and stream.place:
+        return describe(stream.column).label
+    return stream.name
+
+
+def link_of(window: BisectWindow, change: RunChange, share: ExplainedShare, role: str) -> Link:
+    """Return a change as a link of the chain, or beside it.
+
+    Parameters
+    ----------
+    window : BisectWindow
+    change : RunChange
+    share : ExplainedShare
+        What it explains of the target's change.
+    role : str
+        See `Link`.
+    """
+    stream, steps = change.stream, window.context.steps
+    places = window.where(change) if role in ("link", "target") else ()
+    values = window.values(change)
+    if values is not None and stream.signal is not None:
+        low, high = window.bounds(change.at)
+        before, after = (mean_of(values[mask]) for mask in (low, high))
+    else:
+        before = mean_of(stream.values[max(window.first, change.at - 20) : change.at])
+        after = mean_of(stream.values[change.at : min(change.at + 8, window.stop)])
+    carried = window.carriers(change)
+    rows = window.batch.rows[carried] if role == "link" and values is not None else np.empty(0, int)
+    return Link(
+        step=int(steps[change.at]),
+        name=name_of(change),
+        column=stream.column,
+        place=places_text(places),
+        where=places_filter(places) or stream.where,
+        before=before,
+        after=after,
+        error=abs(after - before) / change.z if change.z > 0 else float("nan"),
+        unit="%" if stream.scale == "share" else describe(stream.column).unit if stream.column else "",
+        z=change.z,
+        share=share.share,
+        share_error=share.error,
+        of_next=float("nan"),
+        within=share.within,
+        by=share.by or "time",
+        uids=tuple(window.context.snapshot.uids(rows[:20])) if len(rows) else (),
+        count=len(rows),
+        role=role,
+        sudden=change.sudden,
+        curve=tuple(stream.values[window.first : window.stop].tolist()) if role in _ON_CURVES else (),
+    )
+
+
+def sets_of(window: BisectWindow, chain: Sequence[RunChange], before: np.ndarray) -> Iterator[SampleSet]:
+    """Yield the sets of samples that may be removed: of each rank and label, and of each change.
+
+    Parameters
+    ----------
+    window : BisectWindow
+    chain : sequence of RunChange
+    before : ndarray of bool, shape (N,)
+        The samples before the target's change.
+    """
+    for place in window.places:
+        if place:
+            yield SampleSet(place.text, place.where, window.inside(place))
+    for change in chain:
+        x = window.values(change)
+        if x is None or (change.stream.signal is None and not change.stream.text):
+            continue
+        old = x[before & np.isfinite(x)]
+        if not len(old):
+            continue
+        high = change.size > 0
+        known = np.unique(x[np.isfinite(x)])
+        flag = len(known) <= 2
+        limit = float(known.mean()) if flag else float(np.quantile(old, _USUAL if high else 1 - _USUAL))
+        mask = np.isfinite(x) & ((x > limit) if high else (x < limit))
+        # The filter language knows columns; other numbers of samples are named by their uids.
+        signal = change.stream.signal
+        column = signal.column if signal is not None and not change.stream.text else ""
+        is_column = column in window.context.snapshot.numbers and "`" not in column
+        sign = ">" if high else "<"
+        where = f"`{column}` {sign} {limit:.6g}" if is_column else ""
+        yield SampleSet(f"{name_of(change)} {sign} {limit:.4g}", where, mask)
+
+
+# -- chain limits --------------------------------------------------------------------------------------
+# Limits of a bisection: what the data of a run cannot show about its chain, one sentence each.
+
+
+#: Steps by which two onsets may differ while they count as simultaneous.
+SIMULTANEOUS = 1
+#: Steps from the onset in which a restart counts.
+_NEAR_RESTART = 8
+#: A first link that explains less than this share leaves a part open; fewer steps before show little.
+_MAX_EXPLAINED, _FEW_BEFORE = 0.8, 12
+
+
+def limits_of(
+    window: BisectWindow, goal: RunChange, chain: Sequence[RunChange], links: Sequence[Link]
+) -> Iterator[Sentence]:
+    """Yield what the data cannot show.
+
+    Parameters
+    ----------
+    window : BisectWindow
+    goal : RunChange
+        The target's change.
+    chain : sequence of RunChange
+        What leads to it, the first cause first.
+    links : sequence of Link
+        The same as links.
+    """
+    context, steps = window.context, window.context.steps
+    for one, two in pairwise(chain):
+        if abs(two.at - one.at) <= SIMULTANEOUS:
+            yield Sentence(TOGETHER, {"one": name_of(one), "two": name_of(two), "step": int(steps[one.at])})
+    yield from (Sentence(BY_TIME, {"name": link.name}) for link in links if link.by == "time")
+    if links and links[0].share < _MAX_EXPLAINED:
+        yield Sentence(UNEXPLAINED, {"share": max(0.0, 1 - links[0].share)})
+    yield Sentence(BEFORE_FIRST if links else OUTSIDE)
+    if not context.view.grouped:
+        yield Sentence(NO_GROUP)
+    elif _has_one_group(window):
+        yield Sentence(ONE_GROUP)
+    elif links and all(np.isnan(link.within) for link in links):
+        yield Sentence(NOT_WITHIN)
+    before = goal.at - window.first
+    if before < _FEW_BEFORE:
+        yield Sentence(FEW_BEFORE, {"steps": before})
+    for each in context.snapshot.restarts:
+        if abs(each - int(steps[goal.at])) <= _NEAR_RESTART:
+            yield Sentence(RESUMED, {"step": each})
+    if context.texts is None:
+        yield Sentence(NO_TEXTS)
+
+
+def _has_one_group(window: BisectWindow) -> bool:
+    """Return True if no step that was looked at has a second group."""
+    pairs = np.unique(np.stack([window.position, window.batch.group]), axis=1)
+    return len(np.unique(pairs[0])) == pairs.shape[1]
+
+
+# -- chain order ---------------------------------------------------------------------------------------
+# Orders the changes before a bad step: the first cause, what it explains, and what explains nothing.
+
 
 #: How long before the onset a cause may begin.
 _CAUSE = 40

@@ -1,12 +1,11 @@
-"""Follows one run while it is written, and asks its training to stop once a finding is confirmed.
-
-A finding that one step shows and the next does not would be withdrawn by patience, see
-`rlpanel.findings.engine.raised`: it never stops a training. Neither does a rule that failed, or one about the
-clock, such as *No new lines*.
-"""
+"""Follows one run while it is written, and asks its training to stop: here, or in a process beside it."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,16 +13,26 @@ from pathlib import Path
 
 import numpy as np
 
+from rlpanel.checks.check_process import limit_memory
 from rlpanel.errors import SettingError
 from rlpanel.findings.check import CheckResult, check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.raised import PATIENCE, RaisedFinding, RaisedFindings
 from rlpanel.findings.engine.rule import RULES
-from rlpanel.halt_file import Halt, HaltOn
+from rlpanel.halt_file import Halt, HaltOn, write_halt
 from rlpanel.queries.run_columns import similar
 from rlpanel.settings import FindingSettings, Reading
+from rlpanel.store.backlog.workers import yield_processor
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import IDLE_SECONDS
+
+# -- halt watch ----------------------------------------------------------------------------------------
+# Follows one run while it is written, and asks its training to stop once a finding is confirmed.
+#
+# A finding that one step shows and the next does not would be withdrawn by patience, see
+# `rlpanel.findings.engine.raised`: it never stops a training. Neither does a rule that failed, or one about
+# the clock, such as *No new lines*.
+
 
 #: Seconds after the newest line at which the newest step counts as complete. Later times would confirm
 #: findings of a training that pauses, which patience must decide.
@@ -126,3 +135,42 @@ def _is_confirmed(entry: RaisedFinding, steps: np.ndarray, severity: str) -> boo
     if since is None or entry.ended is not None or entry.last != int(steps[-1]):
         return False
     return len(steps) - int(np.searchsorted(steps, since, "right")) >= PATIENCE
+
+
+# -- halt process --------------------------------------------------------------------------------------
+# The process beside a training that checks its run and writes the file ``HALT``, see `HaltWatch`.
+#
+# It is a fresh interpreter of low priority with a limit of memory, and it ends with its parent. It uses at
+# most a share of one processor: after a check it rests for a multiple of the check's time.
+
+
+#: Seconds between two looks, and the rest after a look in multiples of its duration.
+INTERVAL, REST = 0.5, 4.0
+
+
+def follow(watch: HaltWatch, interval: float = INTERVAL) -> str:
+    """Look until the training should stop; write the file, and return the reason."""
+    while True:
+        began = time.monotonic()
+        halt = watch.look()
+        if halt is not None:
+            write_halt(watch.run, halt)
+            return halt.reason
+        time.sleep(max(interval, REST * (time.monotonic() - began)))
+
+
+def serve() -> None:
+    """Follow the run that the first argument after the path of modules describes, as JSON."""
+    request = json.loads(sys.argv[2])
+    yield_processor()
+    limit_memory(request["memory"])
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    asked = HaltOn(request["severity"], tuple(request["rules"]))
+    follow(HaltWatch(Path(request["run"]), asked), request["interval"])
+
+
+def _end_with_parent() -> None:
+    """Exit when the parent has closed this process's input, or has ended."""
+    while sys.stdin.read(4096):
+        pass
+    os._exit(0)

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from rlpanel.board_url import USUAL_ADDRESS
-from rlpanel.cli.reader_settings import set_reader_environment
-from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Map
+from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Map, set_reader_environment
 from rlpanel.cli.terminal_messages import say
 
 
@@ -48,8 +47,7 @@ def mcp(
     set_reader_environment(keys, None, follow_links, default_step)
     from rlpanel.app.security.login import check_length, new_token
     from rlpanel.mcp_server.answer import AnswerLimits
-    from rlpanel.mcp_server.board_client import BoardClient
-    from rlpanel.mcp_server.http_server import PATH, check_loopback, serve_http
+    from rlpanel.mcp_server.http_server import PATH, BoardClient, check_loopback, serve_http
     from rlpanel.mcp_server.run_pool import RunPool
     from rlpanel.mcp_server.server_setup import create_server
     from rlpanel.sources.files.file_access import path_of
@@ -72,7 +70,7 @@ def mcp(
 
 def skill() -> None:
     """Print how an agent watches a run: what to look at first, and how to report with links."""
-    from rlpanel.texts.carried_pages import read_page
+    from rlpanel.mcp_server.doc_pages import read_page
 
     typer.echo(read_page("agents-cli.md"), nl=False)
 

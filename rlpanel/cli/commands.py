@@ -69,13 +69,12 @@ def _joined_option(value: str) -> str:
 #: module's ``COMMANDS`` maps each to an example of its use. Their names stand here, so that a command imports
 #: its own module alone: importing all of them takes a tenth of a second.
 MODULES: dict[str, dict[str, tuple[str, ...]]] = {
-    "Board": {"serve_commands": ("serve", "demo", "app-path"), "top_command": ("top",)},
+    "Board": {"serve_commands": ("serve", "demo", "app-path", "top")},
     "Ask a run": {
         "ask_commands": ("sample", "tag", "note", "check", "tail"),
         "link_commands": ("link", "schema"),
         "lint_command": ("lint",),
-        "gate_command": ("gate",),
-        "halt_command": ("halt",),
+        "gate_commands": ("gate", "halt"),
         "curriculum_command": ("curriculum",),
         "report_command": ("report",),
     },

@@ -7,8 +7,17 @@ from typing import Annotated
 
 import typer
 
-from rlpanel.cli.reader_settings import say_left_out, say_unread, set_reader_environment
-from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Jobs, Map, RunFolder, SplitOption
+from rlpanel.cli.shared_options import (
+    DefaultStep,
+    FollowLinks,
+    Jobs,
+    Map,
+    RunFolder,
+    SplitOption,
+    say_left_out,
+    say_unread,
+    set_reader_environment,
+)
 from rlpanel.cli.terminal_messages import INCOMPLETE, say
 from rlpanel.errors import SettingError
 
@@ -44,7 +53,7 @@ def curriculum(
     from rlpanel.api.open_run import open_run
     from rlpanel.store.query.curriculum import checked_classes, curriculum_effect, curriculum_lines
     from rlpanel.store.snapshot.left_out import left_out
-    from rlpanel.store.snapshot.prompt_costs import costs_of_prompts
+    from rlpanel.store.snapshot.prompt_classes import costs_of_prompts
     from rlpanel.store.snapshot.prompt_grid import prompt_grid
 
     wanted, path = checked_classes([name.strip() for name in classes.split(",") if name.strip()]), Path(out)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import rlpanel
-from rlpanel.cli.index_output import (
+from rlpanel.cli.people_tables import (
     array_documents,
     array_lines,
     arrays_left_out,
@@ -22,7 +22,6 @@ from rlpanel.cli.index_output import (
     inferred_document,
     inferred_lines,
 )
-from rlpanel.cli.reader_settings import listed, say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
     AtifFolder,
@@ -43,6 +42,11 @@ from rlpanel.cli.shared_options import (
     SessionsFolder,
     SplitOption,
     Tokenizer,
+    listed,
+    say_left_out,
+    say_remarks,
+    say_unread,
+    set_reader_environment,
 )
 from rlpanel.cli.table_output import json_text, write_file_part
 from rlpanel.cli.terminal_messages import INCOMPLETE, printable

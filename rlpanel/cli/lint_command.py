@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlpanel.cli.reader_settings import say_left_out, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     DefaultStep,
     FollowLinks,
@@ -20,13 +19,16 @@ from rlpanel.cli.shared_options import (
     Scheduler,
     SplitOption,
     Tokenizer,
+    say_left_out,
+    say_unread,
+    set_reader_environment,
 )
 from rlpanel.cli.terminal_messages import FOUND, INCOMPLETE, printable, say, uses_color
 from rlpanel.errors import SettingError
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run
-    from rlpanel.lint.lint_result import RuleResult
+    from rlpanel.lint.lint_rule import RuleResult
     from rlpanel.lint.linter import LintProgress
 
 _COLORS = {

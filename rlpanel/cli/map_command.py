@@ -17,8 +17,7 @@ from rlpanel.number_text import number
 
 if TYPE_CHECKING:
     from rlpanel.sources.files.file_access import AnyPath
-    from rlpanel.sources.mapping.first_records import FoundFile
-    from rlpanel.sources.mapping.proposal import Proposal
+    from rlpanel.sources.mapping.first_records import FoundFile, Proposal
     from rlpanel.sources.records.record_types import Record
 
 #: Most keys that are listed, and most characters of a value and of a text in the preview.
@@ -91,8 +90,7 @@ def map(
 def _propose(root: AnyPath, name: str) -> tuple[Proposal, int]:
     """Return the proposal for a folder's file, and the number of its other files."""
     from rlpanel.sources.files.file_access import listing_error
-    from rlpanel.sources.mapping.first_records import find_files, read_first
-    from rlpanel.sources.mapping.proposal import propose, propose_for_folder
+    from rlpanel.sources.mapping.first_records import find_files, propose, propose_for_folder, read_first
 
     if problem := listing_error(root):
         raise RunNotFound(f"{root}: {problem}")
@@ -168,7 +166,7 @@ def _ask_one(proposal: Proposal, name: str, proposed: str | int, known: set[str]
 def _about(proposal: Proposal, name: str, key: str | int) -> Iterator[str]:
     """Yield what a proposal is based on, with the first record's value."""
     from rlpanel.sources.adapters.key_mapping import value_at
-    from rlpanel.sources.mapping.value_tree import value_text
+    from rlpanel.sources.mapping.mapping_text import value_text
 
     guess = proposal.guess(name)
     if guess is not None and guess.key == key:

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlpanel.cli.reader_settings import say_left_out, say_unread, set_reader_environment
-from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Jobs, Json, Map, RunFolder
+from rlpanel.cli.shared_options import (
+    DefaultStep,
+    FollowLinks,
+    Jobs,
+    Json,
+    Map,
+    RunFolder,
+    say_left_out,
+    say_unread,
+    set_reader_environment,
+)
 from rlpanel.cli.terminal_messages import FOUND, INCOMPLETE, printable, say, uses_color
 
 if TYPE_CHECKING:

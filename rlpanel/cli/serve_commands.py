@@ -1,7 +1,4 @@
-"""The commands ``serve | demo | app-path``: the board in a browser.
-
-Starts the server: finds the root, creates the token, and prints warnings about both.
-"""
+"""The commands ``serve | demo | app-path | top``: the board in a browser, or in a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rlpanel.board_url import USUAL_PORT
-from rlpanel.cli.reader_settings import set_environment, set_reader_environment
+from rlpanel.cli import completion
 from rlpanel.cli.shared_options import (
     AlertCommand,
     AlertSeverity,
@@ -40,13 +37,21 @@ from rlpanel.cli.shared_options import (
     Token,
     Tokenizer,
     Watch,
+    set_environment,
+    set_reader_environment,
 )
 from rlpanel.cli.terminal_messages import printable, say
-from rlpanel.errors import RunNotFound, SettingError
+from rlpanel.errors import RunNotFound, SettingError, install_command
 
 if TYPE_CHECKING:
     from rlpanel.app.server.access import Access
     from rlpanel.sources.files.file_access import AnyPath
+
+
+# -- serve commands ------------------------------------------------------------------------------------
+# The commands ``serve | demo | app-path``: the board in a browser.
+#
+# Starts the server: finds the root, creates the token, and prints warnings about both.
 
 
 #: Seconds that the search for runs may delay the start of the server.
@@ -142,7 +147,7 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
     SettingError
         If the address cannot be listened on, or the token is too short.
     """
-    from rlpanel.app.security.host_and_origin import is_loopback
+    from rlpanel.app.security.http_headers import is_loopback
     from rlpanel.app.security.login import new_token
 
     host, port = at.host, at.port
@@ -309,4 +314,44 @@ def _exit_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, exit_cleanly)
 
 
-COMMANDS = {serve: "rlpanel serve runs", demo: "rlpanel demo", app_path: "rlpanel app-path"}
+# -- top command ---------------------------------------------------------------------------------------
+# The command ``top``: the screens of `rlpanel.terminal_ui` in a terminal.
+
+
+def top(
+    root: Annotated[
+        str,
+        typer.Argument(
+            help="Folder that holds runs, at any depth, or the folder of a run.",
+            metavar="ROOT",
+            autocompletion=completion.runs,
+        ),
+    ] = ".",
+    keys: Map = None,
+    default_step: DefaultStep = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Watch runs in the terminal, live: curves, findings, samples, tokens; it needs the extra tui."""
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
+    try:
+        import textual  # noqa: F401
+    except ImportError as error:
+        raise SettingError(f"top needs the package textual: {install_command('tui')}") from error
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise SettingError("top needs a terminal; rlpanel runs, findings and tail print to pipes")
+    from rlpanel.sources.discovery.directory import Directory
+    from rlpanel.sources.files.file_access import path_of
+    from rlpanel.terminal_ui.top_app import run_top
+
+    folder = path_of(root).resolve()
+    is_run = Directory(folder).is_run(folder)  # raises if the folder does not exist
+    run_top(str(folder.parent if is_run else folder), str(folder) if is_run else "")
+
+
+COMMANDS = {
+    serve: "rlpanel serve runs",
+    demo: "rlpanel demo",
+    app_path: "rlpanel app-path",
+    top: "rlpanel top runs",
+}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from rlpanel.cli import shared_options
-from rlpanel.cli.reader_settings import say_left_out, say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.shared_options import say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.table_output import one_format, print_table
 from rlpanel.cli.terminal_messages import INCOMPLETE
 from rlpanel.queries.question import Parameter, Question

@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from rlpanel.texts.harmless_text import printable as printable
+from rlpanel.texts.shorten import printable as printable
 
 
 def say(message: str, color: str) -> None:

@@ -21,7 +21,7 @@ from rlpanel.cli.terminal_messages import printable, uses_color
 from rlpanel.number_text import number
 from rlpanel.queries.table import Table, TableColumn
 from rlpanel.schema import TEXTS
-from rlpanel.terminal_ui.sparkline import sparkline as sparkline
+from rlpanel.terminal_ui.cell_texts import sparkline as sparkline
 
 
 def record_text(table: Table, width: int = 0) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from rlpanel.errors import QueryError, RLPanelError
-from rlpanel.extra_packages import install_command
+from rlpanel.errors import QueryError, RLPanelError, install_command
 from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.logged_arrays import array_names, query_names

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlpanel.sources.records.expert_ids import EXPERTS
+from rlpanel.sources.records.token_lists import EXPERTS
 
 #: Most experts of a layer: ids beyond are of something else.
 MAX_EXPERTS = 4096

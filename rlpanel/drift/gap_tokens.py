@@ -17,7 +17,7 @@ import numpy as np
 from rlpanel.drift.expert_load import ExpertLoad
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.metrics.logprob_shift import shifts
+from rlpanel.metrics.logged_arrays import shifts
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record
@@ -79,7 +79,7 @@ class GapTokens:
     tokens : list of str
         Strings of the tokens.
     shift : ndarray of float, shape (N,)
-        Gain of correlation by a shift of one token, see `rlpanel.metrics.logprob_shift.shifts`.
+        Gain of correlation by a shift of one token, see `rlpanel.metrics.logged_arrays.shifts`.
     read, total : int
         Samples that were read, and samples of the run.
     unreadable, without, unequal, unscored : int

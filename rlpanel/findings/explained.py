@@ -1,13 +1,8 @@
-"""Adds to findings on curves what the change comes from, once for each finding.
-
-A rule sees that a curve changed. Here the first affected steps are compared with those before: parts of the
-reward, labels, prompts that were seen before, all columns, and the words of some responses. Of differences
-between logprobs it is said if they are at the first or last token.
-"""
+"""Adds to findings on curves what the change comes from, and finds gaps at the ends of responses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +10,7 @@ import numpy as np
 from rlpanel.analysis.change_causes import cause_sentences, change_causes, next_check
 from rlpanel.analysis.change_sentences import part_sentences
 from rlpanel.analysis.difference import ContrastSide
-from rlpanel.analysis.reward_split import PARTS
+from rlpanel.analysis.reward_parts import PARTS
 from rlpanel.analysis.step_change import explain_rows
 from rlpanel.analysis.step_windows import (
     WINDOW_STEPS,
@@ -27,10 +22,84 @@ from rlpanel.analysis.step_windows import (
 )
 from rlpanel.errors import RLPanelError
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.gap_places import OTHER_SIDE, gap_place
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_all_texts
+from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_record
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.sample_places import spread_rows
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+# -- gap places ----------------------------------------------------------------------------------------
+# Finds differences of logprobs that lie at the first or the last token of the responses.
+#
+# The first token differs after a wrong start of the sequence or a shift, the last one by the end token.
+
+
+#: Logprobs of the other side, by the color of a finding, and its name.
+OTHER_SIDE = {
+    "engine_log_ratio": ("rollout_logprobs", "trainer and engine"),
+    "kl_k3": ("ref_logprobs", "policy and reference"),
+}
+#: Samples that are read, fewest of them, and fewest tokens of one.
+_READ, _MIN_READ, _MIN_TOKENS = 24, 4, 8
+#: Share of all differences at one place that is named.
+_SHARE = 0.5
+
+
+def gap_place(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, color: str) -> str:
+    """Return a sentence if half of the differences of logprobs are at the first or last tokens; else empty.
+
+    Parameters
+    ----------
+    index : RunIndex
+    snapshot : Snapshot
+    rows : ndarray of int, shape (N,)
+        Affected rows; some of them are read.
+    color : str
+        Which logprobs are compared, see `OTHER_SIDE`.
+    """
+    other, sides = OTHER_SIDE[color]
+    gaps = np.array(list(_gaps(index, snapshot, spread_rows(rows, _READ), other))).reshape(-1, 3)
+    total = float(gaps[:, 2].sum())
+    if len(gaps) < _MIN_READ or not total > 0:
+        return ""
+    for at, name in enumerate(("first", "last")):
+        share = float(gaps[:, at].sum()) / total
+        if share >= _SHARE:
+            return (
+                f"{share:.0%} of the differences between {sides} are at the {name} token of the response, "
+                f"{gaps[:, at].mean():.2f} nats there on average; {len(gaps):,} responses were read."
+            )
+    return ""
+
+
+def _gaps(
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, other: str
+) -> Iterator[tuple[float, float, float]]:
+    """Yield the absolute differences at the first and the last token, and their sum over the response."""
+    for row in rows.tolist():
+        try:
+            arrays = fetch_record(index, snapshot, row).arrays
+        except (RLPanelError, OSError, IndexError):  # the line has changed meanwhile
+            continue
+        own, theirs = arrays.get("logprobs"), arrays.get(other)
+        if own is None or theirs is None or len(own) != len(theirs):
+            continue
+        mask = arrays.get("loss_mask")
+        gap = np.abs(np.asarray(own, float) - np.asarray(theirs, float))
+        if mask is not None and len(mask) == len(gap):
+            gap = gap[np.asarray(mask, float) > 0]
+        gap = gap[np.isfinite(gap)]
+        if len(gap) >= _MIN_TOKENS:
+            yield float(gap[0]), float(gap[-1]), float(gap.sum())
+
+
+# -- explained -----------------------------------------------------------------------------------------
+# Adds to findings on curves what the change comes from, once for each finding.
+#
+# A rule sees that a curve changed. Here the first affected steps are compared with those before: parts of the
+# reward, labels, prompts that were seen before, all columns, and the words of some responses. Of differences
+# between logprobs it is said if they are at the first or last token.
+
 
 #: Rules on curves: they see a change, and do not know where it comes from.
 _ON_CURVES = frozenset({"sustained_change", "reward_jumps", "held_out", "evaluation_falls", "best_falls"})

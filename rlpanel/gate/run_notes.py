@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlpanel.gate.aligned_windows import AlignedWindows
 from rlpanel.gate.gate_numbers import GateNumber
-from rlpanel.gate.run_series import GateRun
+from rlpanel.gate.run_series import AlignedWindows, GateRun
 from rlpanel.number_text import number as text
 
 #: Fewest common steps, and most windows.

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from rlpanel.board_url import write_query
 from rlpanel.errors import SettingError
-from rlpanel.investigations.claim_value import ClaimBroken, ClaimValue, ClaimValues
-from rlpanel.investigations.report_entry import ReportEntry
+from rlpanel.investigations.report_entry import ClaimBroken, ClaimValue, ClaimValues, ReportEntry
 
 Mark = Literal["holds", "changed", "broken", "not evaluated", ""]
 MARKS: tuple[Mark, ...] = ("holds", "changed", "broken", "not evaluated")

@@ -1,8 +1,4 @@
-"""An entry of a report: a passage of text, or a claim with the value that it had when it was written.
-
-The file has one JSON object a line. ``id`` names the entry; a later line with the same id replaces it, and
-one of the kind ``removed`` deletes it. `docs/investigations.md` lists all keys.
-"""
+"""An entry of a report: a passage, or a claim with its value when written and as the run has it now."""
 
 from __future__ import annotations
 
@@ -11,9 +7,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from rlpanel.errors import SettingError
+
+# -- report entry --------------------------------------------------------------------------------------
+# An entry of a report: a passage of text, or a claim with the value that it had when it was written.
+#
+# The file has one JSON object a line. ``id`` names the entry; a later line with the same id replaces it, and
+# one of the kind ``removed`` deletes it. `docs/investigations.md` lists all keys.
+
 
 #: Kinds of claims, and of all entries.
 CLAIMS = ("query", "number", "finding", "quotation")
@@ -192,3 +195,43 @@ def parse_entry(line: bytes) -> ReportEntry:
 def _check_length(what: str, text: str, most: int) -> None:
     if len(text) > most:
         raise SettingError(f"{what} has at most {most:,} characters, and this one has {len(text):,}")
+
+
+# -- claim value ---------------------------------------------------------------------------------------
+# The value of a claim as the run has it now, or the reason why there is none.
+
+
+class ClaimBroken(Exception):
+    """A claim that cannot be evaluated any more; the message says why."""
+
+
+@dataclass(frozen=True)
+class ClaimValue:
+    """Present value of a claim in its run, with the evidence for it.
+
+    Attributes
+    ----------
+    value : mapping
+        Keys of the claim that hold its value, such as ``expected`` or ``digest``.
+    shown : str
+        The value as text.
+    place : mapping
+        Parameters of the board's address that lead there.
+    evidence : tuple of (str, str)
+        Kind (``note``, ``quote`` or ``rows``) and text of what supports it.
+    """
+
+    value: Mapping[str, Any]
+    shown: str
+    place: Mapping[str, Any] = field(default_factory=dict)
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+class ClaimValues(Protocol):
+    """What an evaluation asks: see `rlpanel.queries.reports.claim_source.ClaimSource`."""
+
+    def value(self, entry: ReportEntry) -> ClaimValue:
+        """Return the value of a claim; `ClaimBroken` if there is none."""
+
+    def name_of(self, entry: ReportEntry) -> str:
+        """Return the name of a claim's run, as the board's address has it."""

@@ -17,7 +17,7 @@ from typing import Any
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.investigations.report_entry import USUAL_REPORT, ReportEntry, check_entry, parse_entry
 from rlpanel.sources.files.file_access import AnyPath, Stamp
-from rlpanel.store.query.lines_beside_log import LinesBesideLog
+from rlpanel.store.query.notes_beside_log import LinesBesideLog
 
 FILE = ".rlpanel-claims.jsonl"
 #: Most bytes of the file, and most entries and reports that are read.

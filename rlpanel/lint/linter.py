@@ -19,32 +19,23 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rlpanel.lint import (
-    advantage_rules,
-    group_rules,
-    logprob_rules,
-    mask_rules,
-    secret_rules,
-    teacher_rules,
-    token_rules,
-)
-from rlpanel.lint.lint_result import STATES, Example, RuleResult, Tally, judged
+from rlpanel.lint import advantage_rules, group_rules, logprob_rules, mask_rules, secret_rules, token_rules
 from rlpanel.lint.lint_rows import (
     Found,
     LintWork,
+    StepTallies,
     Tallies,
     begin_process,
     lint_in_process,
     lint_rows,
 )
-from rlpanel.lint.lint_rule import LINT_RULES, PARTS, LintRule
+from rlpanel.lint.lint_rule import LINT_RULES, PARTS, STATES, Example, LintRule, RuleResult, Tally, judged
 from rlpanel.lint.lint_samples import LintFacts
 from rlpanel.lint.run_tokenizer import TRIED, RunTokenizer
-from rlpanel.lint.step_tallies import StepTallies
 from rlpanel.sources.config.run_config import read_run_config
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.index.folder_settings import AGAIN
+from rlpanel.store.index.run_folder import AGAIN
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import file_order
 from rlpanel.store.snapshot.run_view import RunView
@@ -55,7 +46,7 @@ __all__ = ["LINT_RULES", "LintProgress", "Linter", "linter_of"]
 
 #: The modules whose import registers the rules, in the order of `PARTS`.
 RULE_MODULES = (
-    *(token_rules, mask_rules, group_rules, advantage_rules, logprob_rules, teacher_rules, secret_rules),
+    *(token_rules, mask_rules, group_rules, advantage_rules, logprob_rules, logprob_rules, secret_rules),
 )
 #: Samples that are read, and checked, at a time.
 BATCH = 256

@@ -9,8 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.signal import RowBatch, mark
 from rlpanel.lint.lint_rule import Marks, lint_rule
-from rlpanel.lint.lint_samples import DETAILED, LintSamples, prompt_ids
-from rlpanel.lint.located_tokens import SPECIAL, MessageTokens
+from rlpanel.lint.lint_samples import DETAILED, SPECIAL, LintSamples, MessageTokens, prompt_ids
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.snapshot.remarks import field_faults
 from rlpanel.texts.prompt_parts import ENDS, PADS

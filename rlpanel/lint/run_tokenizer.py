@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import RLPanelError, SettingError
-from rlpanel.lint.lint_samples import response_messages
-from rlpanel.lint.located_tokens import token_text
+from rlpanel.lint.lint_samples import response_messages, token_text
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex

@@ -10,8 +10,14 @@ from itertools import chain
 import numpy as np
 
 from rlpanel.lint.lint_rule import Marks, lint_rule
-from rlpanel.lint.lint_samples import DETAILED, LintSamples, response_messages
-from rlpanel.lint.located_tokens import SPECIAL, LocatedTokens, token_text
+from rlpanel.lint.lint_samples import (
+    DETAILED,
+    SPECIAL,
+    LintSamples,
+    LocatedTokens,
+    response_messages,
+    token_text,
+)
 from rlpanel.metrics.engine.ragged import sample_starts
 from rlpanel.sources.records.record_types import Record
 from rlpanel.texts.prompt_parts import PADS, unpadded

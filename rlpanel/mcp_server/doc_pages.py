@@ -5,9 +5,31 @@ from __future__ import annotations
 import difflib
 import re
 from functools import cache
+from importlib import resources
 
 from rlpanel.errors import SettingError
-from rlpanel.texts.carried_pages import read_page
+
+# -- carried pages -------------------------------------------------------------------------------------
+# Pages of the documentation that the wheel carries, for agents.
+
+
+def read_page(file: str) -> str:
+    """Return a page of the documentation, which the wheel carries.
+
+    Parameters
+    ----------
+    file : str
+        Its name below ``docs``.
+    """
+    carried = resources.files("rlpanel") / "docs" / file
+    if carried.is_file():
+        return carried.read_text(encoding="utf-8")
+    # In a clone the pages lie beside the package.
+    return (resources.files("rlpanel") / ".." / "docs" / file).read_text(encoding="utf-8")
+
+
+# -- doc pages -----------------------------------------------------------------------------------------
+
 
 #: Resource → file below ``docs`` and what it is.
 PAGES = {

@@ -4,15 +4,11 @@ Importing a module registers its metrics; the order of the imports is the order 
 """
 
 from rlpanel.metrics import reward  # noqa: F401, I001
-from rlpanel.metrics import kl_penalty  # noqa: F401
 from rlpanel.metrics import kl_divergence  # noqa: F401
 from rlpanel.metrics import token_means  # noqa: F401
 from rlpanel.metrics import policy_update  # noqa: F401
 from rlpanel.metrics import rollout_mismatch  # noqa: F401
-from rlpanel.metrics import distillation  # noqa: F401
-from rlpanel.metrics import token_correction  # noqa: F401
 from rlpanel.metrics import critic_value  # noqa: F401
 from rlpanel.metrics import rollout_endings  # noqa: F401
 from rlpanel.metrics import group  # noqa: F401
 from rlpanel.metrics import group_advantage  # noqa: F401
-from rlpanel.metrics import response_quality  # noqa: F401

@@ -1,19 +1,22 @@
-"""Token metrics of policy and reference: estimators of their KL divergence, entropy and log-probabilities.
-
-All assume tokens *sampled from the policy*. With ``d = logprobs - ref_logprobs`` the estimators of
-KL(policy || reference) are k1 = d, k2 = d²/2 and k3 = exp(-d) - 1 + d.
-
-References
-----------
-Schulman 2020, Approximating KL Divergence (http://joschu.net/blog/kl-approx.html). The GRPO penalty of TRL
-and verl is k3, too, but it is not clamped as here: see `CLAMP`.
-"""
+"""Token metrics of policy, reference and teacher: estimators of KL divergence, entropy, logprobs."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
+
+# -- kl divergence -------------------------------------------------------------------------------------
+# Token metrics of policy and reference: estimators of their KL divergence, entropy and log-probabilities.
+#
+# All assume tokens *sampled from the policy*. With ``d = logprobs - ref_logprobs`` the estimators of
+# KL(policy || reference) are k1 = d, k2 = d²/2 and k3 = exp(-d) - 1 + d.
+#
+# References
+# ----------
+# Schulman 2020, Approximating KL Divergence (http://joschu.net/blog/kl-approx.html). The GRPO penalty of TRL
+# and verl is k3, too, but it is not clamped as here: see `CLAMP`.
+
 
 #: |d| is clamped to this before exp is taken: beyond it the result has no meaning (e^20 ≈ 5e8). TRL 1.16 does
 #: not clamp; verl 0.9 clamps d to ±20 and the result to at most 10.
@@ -222,3 +225,61 @@ def ref_prob(ref_logprobs: np.ndarray) -> np.ndarray:
     The value is between 0 and 1.
     """
     return np.exp(ref_logprobs)
+
+
+# -- distillation --------------------------------------------------------------------------------------
+# Metrics of on-policy distillation: a teacher scores the tokens that the policy sampled.
+#
+# ``logprobs`` are the policy's and ``teacher_logprobs`` the teacher's, of the same tokens. Trainers that
+# cannot score a token, such as one of the chat template or of another tokenizer, often log 0 for it.
+
+
+@metric(
+    "KL to teacher",
+    level="token",
+    unit="nats",
+    formula=r"\log \pi(a_t) - \log \pi_\mathrm{teacher}(a_t)",
+    source="k1 of the reverse KL(policy || teacher); its negative is the reward per token in on-policy "
+    "distillation (Thinking Machines 2025)",
+    reductions=("mean", "sum"),
+    good="down",
+    advice="Its mean estimates the reverse KL. A few tokens of 10 nats and more often come from a template "
+    "or a tokenizer that teacher and policy do not share.",
+    scale="diverging",
+    color="kl",
+)
+def teacher_kl(logprobs: np.ndarray, teacher_logprobs: np.ndarray) -> np.ndarray:
+    """Policy's logprob minus the teacher's logprob of the same token."""
+    return logprobs - teacher_logprobs
+
+
+@metric(
+    "teacher logprob",
+    level="token",
+    unit="nats",
+    formula=r"\log \pi_\mathrm{teacher}(a_t)",
+    reductions=("mean",),
+    good="up",
+    advice="A teacher with another tokenizer gives values far below the policy's from the first step on.",
+    color="entropy",
+)
+def teacher_logprob(teacher_logprobs: np.ndarray) -> np.ndarray:
+    """Log-probability of the sampled token under the teacher."""
+    return teacher_logprobs
+
+
+@metric(
+    "zero from the teacher",
+    level="token",
+    unit="share",
+    formula=r"\mathbb{1}\left[\log \pi_\mathrm{teacher}(a_t) = 0\right]",
+    source="teacher logprob = 0 exactly",
+    reductions=("mean",),
+    good="near 0",
+    advice="No model is entirely certain of many tokens: zeros are usually tokens of a template, or of "
+    "another tokenizer, and pull the mean KL up or down.",
+    color="bad",
+)
+def teacher_zero(teacher_logprobs: np.ndarray) -> np.ndarray:
+    """1 where the teacher's logprob is exactly 0, else 0."""
+    return np.where(np.isnan(teacher_logprobs), np.nan, teacher_logprobs == 0)

@@ -12,12 +12,19 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.reward import EQUAL_WITHIN
-from rlpanel.outcomes.failure_classes import Ending, Failure, inferred_failure, logged_failure
-from rlpanel.outcomes.failure_words import CLASSES, KINDS, NOT_READ
+from rlpanel.outcomes.failure_classes import (
+    CLASSES,
+    KINDS,
+    NOT_READ,
+    Ending,
+    Failure,
+    inferred_failure,
+    logged_failure,
+)
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, discarded_split
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.answer_columns import answer_columns
 from rlpanel.store.query.fetch_sample import fetch_record, file_order
+from rlpanel.store.query.filter_columns import answer_columns
 from rlpanel.store.query.filter_syntax import MAX_CHARS, quote
 from rlpanel.store.snapshot.prompt_grid import pass_rule
 from rlpanel.store.snapshot.run_view import RunView
@@ -47,7 +54,7 @@ class FailureClass:
     Attributes
     ----------
     name, kind : str
-        Of `failure_words.CLASSES`, and infrastructure, limit, policy or unknown.
+        Of `failure_classes.CLASSES`, and infrastructure, limit, policy or unknown.
     count, inferred : int
         Samples, and those of them whose class was inferred from texts.
     first_step : int

@@ -9,7 +9,7 @@ from rlpanel.display_settings import Display
 from rlpanel.folded_html import escaped
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
-from rlpanel.panels.plots.line_svg import line_svg
+from rlpanel.panels.plots.plain_plots import line_svg
 from rlpanel.panels.plots.series import band_of, curve
 from rlpanel.panels.ui.theme import SEVERITY_COLORS
 from rlpanel.plotting.element_style import colors_of

@@ -17,18 +17,10 @@ __all__ = ["QUESTIONS", "question_of"]
 
 #: The modules of questions.
 _MODULES = (
-    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "news", "lint"),
-    *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "reports.notes"),
-    *("events", "bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update"),
-    *("learning.rewards", "learning.token_courses", "learning.trends", "across_runs.diverge"),
-    *(
-        "across_runs.gate",
-        "across_runs.settings_list",
-        "reports.claim_report",
-        "endings.judges",
-        "endings.failures",
-    ),
-    *("column_list", "sql"),
+    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "explain"),
+    *("drift", "events", "rollouts", "learning.update", "learning.rewards"),
+    *("learning.token_courses", "learning.trends", "two_runs", "gate", "reports.claim_report"),
+    *("rollout_outcomes", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

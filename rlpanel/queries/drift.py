@@ -10,9 +10,8 @@ from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
 
 if TYPE_CHECKING:
-    from rlpanel.drift.corrections import Corrected
+    from rlpanel.drift.corrections import Corrected, RunCorrection
     from rlpanel.drift.gap_tokens import GapTokens
-    from rlpanel.drift.run_corrections import RunCorrection
 
 Samples = Annotated[int, Option("Number of samples to read, spread over the run.")]
 Name = Annotated[str, Option("Only this correction, or logged.", chars=40)]
@@ -145,8 +144,7 @@ def corrections(
     SettingError
         If there is no such correction, or the bounds are not in order.
     """
-    from rlpanel.drift.corrections import CORRECTIONS, LOGGED, logged_correction
-    from rlpanel.drift.run_corrections import own_corrections
+    from rlpanel.drift.corrections import CORRECTIONS, LOGGED, logged_correction, own_corrections
 
     tokens, found = _tokens(run, samples), own_corrections(run.index)
     own = {each.name: each for each in found if each.name}
@@ -269,8 +267,7 @@ def taken_away(
     SettingError
         If there is no such correction, or the bounds are not in order.
     """
-    from rlpanel.drift.corrections import LOGGED, logged_correction
-    from rlpanel.drift.run_corrections import own_corrections
+    from rlpanel.drift.corrections import LOGGED, logged_correction, own_corrections
     from rlpanel.drift.taken_away import taken_away as taken_levels
 
     tokens = _tokens(run, samples)

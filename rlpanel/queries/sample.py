@@ -93,7 +93,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
     from rlpanel.metrics.engine.compute import token_values
     from rlpanel.metrics.logged_arrays import query_names
     from rlpanel.queries.run_columns import cut_texts
-    from rlpanel.store.query.sample_notes import Notes
+    from rlpanel.store.query.notes_beside_log import Notes
     from rlpanel.texts.shorten import TextLimit
 
     limits = TextLimit(chars, start)

@@ -1,4 +1,4 @@
-"""The table that an SQL query over a run returns."""
+"""The columns of samples and steps with their meaning, and the table of an SQL query over them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from rlpanel.queries.table import NESTED, RUN, ColumnType, Table, TableColumn, p
 from rlpanel.sql.sql_limits import SqlLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
 
     from rlpanel.sql.run_query import Maker, Reads
     from rlpanel.sql.sample_relation import Relation
+
+
+# -- sql -----------------------------------------------------------------------------------------------
+# The table that an SQL query over a run returns.
 
 
 def relations() -> dict[str, Question[...]]:
@@ -195,3 +201,86 @@ def _type(values: pd.Series) -> ColumnType:
     if pd.api.types.is_integer_dtype(values):
         return "integer"
     return "number" if pd.api.types.is_float_dtype(values) else "text"
+
+
+# -- column list ---------------------------------------------------------------------------------------
+# The columns of samples and steps with unit and meaning: those that matter, or all that the run has.
+
+
+Every = Annotated[bool, Option("All columns; by default those that are looked at first.", flag="--all")]
+
+#: Columns of samples and steps that are looked at first, if the run has them.
+FIRST_OF_SAMPLES = (
+    "group", "reward", "advantage", "response_tokens", "truncated", "kl_k3_mean", "surprisal_mean",
+    "token_entropy_mean", "finish_reason", "status", "lang", "turns", "value_mean",
+)  # fmt: skip
+FIRST_OF_STEPS = (
+    "reward_mean", "reward_std", "pass_at_1", "response_tokens_mean", "truncated_mean", "kl_k3_mean",
+    "token_entropy_mean", "zero_variance_groups", "value_error", "loss", "grad_norm", "learning_rate",
+)  # fmt: skip
+_OF_ALL = (
+    TableColumn("uid", "text", "The sample's identifier: file and byte offset."),
+    TableColumn("step", "integer", "Policy update."),
+    TableColumn("rank", "integer", "Process that wrote the sample."),
+    TableColumn("line", "integer", "Line of the sample in its file, from 1."),
+    TableColumn("prompt_key", "text", "Hash of the prompt, the same for equal prompts."),
+    TableColumn("split", "text", "Split of the sample, such as train or eval."),
+)
+
+
+@question(
+    name="columns",
+    description="The columns of the tables samples and steps, with unit and meaning.",
+    columns=(
+        TableColumn("table", "text", "samples or steps."),
+        TableColumn("column", "text", "Name of the column."),
+        TableColumn("first", "boolean", "Whether it is one of those that are looked at first."),
+        TableColumn("type", "text", "integer, number or text."),
+        TableColumn("unit", "text", "Such as nats or tokens; empty if it has none."),
+        TableColumn("meaning", "text", "One sentence, or the formula."),
+    ),
+    about=(RUN, TableColumn("all", "integer", "Number of all columns of both tables.")),
+    relation=("table", "column", "first", "type", "unit", "meaning"),
+    relation_options={"every": True},
+    example="rlpanel columns runs/exp1",
+    agents="List the columns of samples and steps that matter, with unit and meaning; every lists all.",
+)
+def column_list(run: RunData, *, every: Every = False) -> Table:
+    """Return the columns of samples and steps with unit and meaning, those looked at first.
+
+    Parameters
+    ----------
+    run : RunData
+    every : bool
+        All columns that the run has.
+    """
+    from rlpanel.queries.samples import sample_columns
+    from rlpanel.queries.steps import steps
+
+    of_samples = {column.name: column for column in _OF_ALL} | sample_columns(run.view)
+    of_steps = {column.name: column for column in steps(run, every=True).columns if column.name != "complete"}
+    rows = [
+        *_column_rows("samples", of_samples, (*(column.name for column in _OF_ALL), *FIRST_OF_SAMPLES)),
+        *_column_rows("steps", of_steps, ("step", "samples", *FIRST_OF_STEPS)),
+    ]
+    shown = [row for row in rows if every or row["first"]]
+    return column_list.table(shown, about={"run": run.name, "all": len(rows)})
+
+
+def _column_rows(
+    table: str, columns: Mapping[str, TableColumn], first: Sequence[str]
+) -> list[dict[str, object]]:
+    """Return a row for each column, those that are looked at first in front."""
+    order = [name for name in first if name in columns]
+    names = [*order, *(name for name in columns if name not in order)]
+    return [
+        {
+            "table": table,
+            "column": name,
+            "first": name in order,
+            "type": columns[name].type,
+            "unit": columns[name].unit,
+            "meaning": columns[name].description,
+        }
+        for name in names
+    ]

@@ -133,8 +133,8 @@ def _matching(run: RunData, step: int | tuple[int, int] | None, filter: str) -> 
     import numpy as np
 
     from rlpanel.queries.samples import passing
+    from rlpanel.store.query.notes_beside_log import Notes
     from rlpanel.store.query.query import QuerySpec
-    from rlpanel.store.query.sample_notes import Notes
 
     if step is None:
         return np.empty(0, int)

@@ -24,7 +24,7 @@ log = logging.getLogger("rlpanel.recording")
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from rlpanel.checks import halt_process; halt_process.serve()"
+    "from rlpanel.checks import halt_watch; halt_watch.serve()"
 )
 #: Most bytes of writable memory of the process that checks, and seconds between two of its looks.
 MEMORY, INTERVAL = 4 << 30, 0.5

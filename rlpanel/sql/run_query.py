@@ -22,11 +22,19 @@ from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.metrics.logged_arrays import array_names, query_names
 from rlpanel.number_text import size_text
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sql.sample_relation import Relation, clean_text, clean_texts, distinct_names, quoted, unread
+from rlpanel.sql.sample_relation import (
+    Relation,
+    clean_text,
+    clean_texts,
+    distinct_names,
+    quoted,
+    rows_of_steps,
+    step_turns,
+    unread,
+)
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.sql.sql_process import sql_process
 from rlpanel.sql.statement import TEXTS, TOKENS, TURNS, Statement
-from rlpanel.sql.step_turns import rows_of_steps, step_turns
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_record
 from rlpanel.store.snapshot.run_view import RunView

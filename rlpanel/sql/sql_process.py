@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rlpanel.errors import QueryError
-from rlpanel.extra_packages import install_command
+from rlpanel.errors import QueryError, install_command
 from rlpanel.sql.column_messages import column_from_arrays, receive, send
 from rlpanel.sql.sample_relation import Relation
 from rlpanel.sql.sql_limits import SqlLimits, binary_size

@@ -18,10 +18,9 @@ from textual.widgets import DataTable, Footer, Static
 from rlpanel.errors import RLPanelError
 from rlpanel.queries.runs import MAX_READ
 from rlpanel.queries.table import Table
-from rlpanel.terminal_ui.filter_line import FilterLine
-from rlpanel.terminal_ui.run_marks import MARKS, SEVERITY_COLORS, age_text
-from rlpanel.terminal_ui.safe_cells import number_cell, text_cell
-from rlpanel.terminal_ui.sparkline import sparkline
+from rlpanel.terminal_ui.cell_texts import MARKS, SEVERITY_COLORS, age_text, sparkline
+from rlpanel.terminal_ui.token_colors import number_cell, text_cell
+from rlpanel.terminal_ui.widgets import FilterLine
 
 #: Orders of the list, and the words for them.
 ORDERS = (

@@ -15,14 +15,11 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Footer, OptionList, Static, TabbedContent, TabPane
 
 from rlpanel.errors import RLPanelError
-from rlpanel.terminal_ui.curve_view import CurveView
-from rlpanel.terminal_ui.filter_line import FilterLine
-from rlpanel.terminal_ui.findings_view import FindingsView
+from rlpanel.terminal_ui.cell_texts import SEVERITY_COLORS
 from rlpanel.terminal_ui.run_feed import RunFeed, RunPicture
-from rlpanel.terminal_ui.run_marks import SEVERITY_COLORS
-from rlpanel.terminal_ui.safe_cells import text_cell
 from rlpanel.terminal_ui.sample_screen import SampleScreen
-from rlpanel.terminal_ui.samples_view import SamplesView
+from rlpanel.terminal_ui.token_colors import text_cell
+from rlpanel.terminal_ui.widgets import CurveView, FilterLine, FindingsView, SamplesView
 
 #: Orders of the samples that a key chooses from; a finding may bring another one.
 ORDERS = ("", "-reward", "reward", "-kl_k3_mean", "-response_tokens")

@@ -18,9 +18,15 @@ from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.schema import TEXTS
 from rlpanel.terminal_ui.run_feed import RunFeed, ShownSample, unit_of
-from rlpanel.terminal_ui.safe_cells import block, text_cell
-from rlpanel.terminal_ui.token_colors import chosen_metric, colored_tokens, legend, strongest
-from rlpanel.texts.written_call import written_call
+from rlpanel.terminal_ui.token_colors import (
+    block,
+    chosen_metric,
+    colored_tokens,
+    legend,
+    strongest,
+    text_cell,
+)
+from rlpanel.texts.agent_line import written_call
 
 _COLORS = {"user": "blue", "assistant": "green", "system": "magenta", "tool": "yellow"}
 

@@ -1,22 +1,26 @@
-"""The tokens of a response as coloured text, by one metric and the run's scale, with a legend.
-
-A background grows stronger with the distance from the neutral value: red above it, blue below it. The scale
-is that of `rlpanel.store.snapshot.token_scales`: equal values have equal colours in all samples of a run.
-Values within 8 % of the neutral one have no colour.
-"""
+"""Texts of a log as Rich text: safe cells, and tokens coloured by one metric with a legend."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
 from rlpanel.number_text import number
-from rlpanel.texts.harmless_text import printable
+from rlpanel.texts.shorten import printable, printable_lines
+
+# -- token colors --------------------------------------------------------------------------------------
+# The tokens of a response as coloured text, by one metric and the run's scale, with a legend.
+#
+# A background grows stronger with the distance from the neutral value: red above it, blue below it. The scale
+# is that of `rlpanel.store.snapshot.token_scales`: equal values have equal colours in all samples of a run.
+# Values within 8 % of the neutral one have no colour.
+
 
 #: Metrics in the order in which one is chosen.
 PREFERRED = (
@@ -156,3 +160,29 @@ def strongest(
     return [
         (at, printable(texts[at].replace("\n", "↵")), value) for at, value in known[:most] if value != around
     ]
+
+
+# -- safe cells ----------------------------------------------------------------------------------------
+# Values and texts of a log as Rich text: nothing in them controls the terminal or is read as markup.
+
+
+def text_cell(value: Any, style: str = "", most: int = 200) -> Text:
+    """Return a text in one line of at most ``most`` characters; a dash for None."""
+    if value is None:
+        return Text("–", style="dim")
+    line = " ".join(printable(str(value)[: 4 * most]).split())
+    return Text(line if len(line) <= most else f"{line[: most - 1]}…", style=style)
+
+
+def number_cell(value: Any) -> Text:
+    """Return a number aligned to the right; a dash for a missing one."""
+    if value is None:
+        return Text("–", style="dim", justify="right")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Text(number(value, whole=isinstance(value, int)), justify="right")
+    return text_cell(value)
+
+
+def block(text: str, style: str = "") -> Text:
+    """Return a text of several lines."""
+    return Text(printable_lines(text), style=style, overflow="fold")

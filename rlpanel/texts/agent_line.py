@@ -1,17 +1,22 @@
-"""One line that shows what an agent did: its tool calls, the last error, then its last words.
-
-Agents' responses are logged as one text. The calls are found by the markup of the chat templates, or by the
-lines that rlpanel itself writes for logged messages. Messages without calls show what the agent said in its
-turns; any other text is left as it is. Of a long text, both ends are read.
-"""
+"""Words about an agent: its calls and errors in a line, calls as written, and new plans."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from rlpanel.texts.shorten import ELLIPSIS, shorten
+
+# -- agent line ----------------------------------------------------------------------------------------
+# One line that shows what an agent did: its tool calls, the last error, then its last words.
+#
+# Agents' responses are logged as one text. The calls are found by the markup of the chat templates, or by the
+# lines that rlpanel itself writes for logged messages. Messages without calls show what the agent said in its
+# turns; any other text is left as it is. Of a long text, both ends are read.
+
 
 #: Most characters of a text that is searched for calls, and of an argument; most calls that are written out.
 _MAX_CHARS, _ARGUMENT, _WRITTEN = 4000, 40, 2
@@ -183,3 +188,124 @@ def _parsed(text: str) -> Any:
         return json.loads(text) if text.strip() else ""
     except (ValueError, RecursionError):
         return text.strip()
+
+
+# -- written call --------------------------------------------------------------------------------------
+# Tool calls as a person writes them: ``add(a=5, b=1)``.
+
+
+#: Most characters of a call with several arguments that stands on one line.
+ONE_LINE = 120
+#: What the arguments of a call begin with if they are meant to be JSON.
+_OPENING = ("{", "[")
+
+
+@lru_cache(maxsize=4)  # a call is asked about twice in a row, and its arguments may be long
+def _parsed_arguments(text: str) -> Any:
+    """Return a JSON text's value; None for any other text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_unreadable(arguments: str) -> bool:
+    """Return True for arguments that are meant to be JSON and cannot be read as such."""
+    text = arguments.strip()
+    return text.startswith(_OPENING) and _parsed_arguments(text) is None
+
+
+def written_call(name: str, arguments: str) -> str:
+    """Return a call as one line if it fits, else with a line for each argument.
+
+    Arguments that are not a JSON object are kept as they are. A text of several lines stands between triple
+    quotes, so that code can be read.
+
+    Examples
+    --------
+    >>> written_call("add", '{"a": 5, "b": 1}')
+    'add(a=5, b=1)'
+    """
+    found = _parsed_arguments(arguments)
+    if not isinstance(found, dict):
+        return f"{name}({arguments.strip()})"
+    line = f"{name}({', '.join(f'{key}={_written_value(value)}' for key, value in found.items())})"
+    has_lines = any(isinstance(value, str) and "\n" in value for value in found.values())
+    if not has_lines and (len(line) <= ONE_LINE or len(found) == 1):
+        return line
+    inside = "".join(f"  {key}={_written(value)},\n" for key, value in found.items())
+    return f"{name}(\n{inside})"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, str) and "\n" in value:
+        return f'"""\n{value.rstrip()}\n"""'
+    line = _written_value(value)
+    return line if len(line) <= ONE_LINE else _written_value(value, indent=2).replace("\n", "\n  ")
+
+
+def _written_value(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+# -- plan changes --------------------------------------------------------------------------------------
+# Turns in which an agent begins a new plan, by its words or by its tools: an estimate.
+
+
+#: Earlier turns with calls, whose tools the turn's tools are compared with.
+TURNS_BEFORE = 3
+#: Characters of a turn that are looked through for markers.
+MAX_CHARACTERS = 20_000
+#: Words that begin a new plan where they begin a sentence or a line.
+_MARKERS = (
+    r"wait\b|actually\b|alternatively\b|instead,|on second thoughts?\b|new plan\b|plan b\b|change of plan\b"
+    r"|(?:let me|let's|i(?:'ll| will| should)) (?:instead|rethink|reconsider|start over|step back"
+    r"|(?:try|use|take) (?:a different|another|something else))"
+    r"|(?:a different|another) approach\b|(?:that|this|it) (?:did not|didn't|does not|doesn't) work\b"
+    r"|等等|等一下|不对|换(?:一种|一个|个)|重新"
+)
+_NEW_PLAN = re.compile(
+    rf"(?:^|[.!?:\n。！？]\s*)(?:hmm,?\s+|but\s+|so\s+|okay,?\s+|no,\s+)?({_MARKERS})", re.IGNORECASE
+)
+
+
+class PlanChange(NamedTuple):
+    """Why a turn counts as a new plan.
+
+    Attributes
+    ----------
+    kind : str
+        ``words`` or ``tools``.
+    evidence : str
+        The words as they stand in the turn, or the tools of the turn.
+    """
+
+    kind: str
+    evidence: str
+
+
+def plan_changes(turns: Sequence[tuple[str, Sequence[str]]]) -> list[PlanChange | None]:
+    """Return for each turn of the policy why it begins a new plan; None where it does not.
+
+    A turn begins a new plan if a sentence of it begins with a marker, such as *Wait*, *Actually* or *Let me
+    try another*; or if it calls tools, and none of those that the three turns with calls before it called.
+    The first turn has nothing before it.
+
+    Parameters
+    ----------
+    turns : sequence of (str, sequence of str)
+        Words of each turn, and the names of the tools that it calls.
+    """
+    found: list[PlanChange | None] = []
+    before: list[frozenset[str]] = []
+    for at, (words, tools) in enumerate(turns):
+        change = None
+        marker = _NEW_PLAN.search(words, 0, MAX_CHARACTERS) if at else None
+        if marker is not None:
+            change = PlanChange("words", marker[1])
+        elif tools and len(before) >= TURNS_BEFORE and not frozenset().union(*before) & {*tools}:
+            change = PlanChange("tools", ", ".join(dict.fromkeys(tools)))
+        if tools:
+            before = [*before, frozenset(tools)][-TURNS_BEFORE:]
+        found.append(change)
+    return found

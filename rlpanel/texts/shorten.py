@@ -1,4 +1,4 @@
-"""Shortens texts to what a cell, a line, a plot or a message has room for."""
+"""Shortens texts to the room there is, and removes characters that control a terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 from dataclasses import dataclass
 
 from rlpanel.errors import SettingError
+
+# -- shorten -------------------------------------------------------------------------------------------
+# Shortens texts to what a cell, a line, a plot or a message has room for.
+
 
 ELLIPSIS = "…"
 #: Maximum characters of a text in one line; no screen shows more.
@@ -99,3 +103,17 @@ class TextLimit:
     def cuts(self, text: str) -> bool:
         """Return True if characters are left out after the part."""
         return self.chars is not None and len(text) > self.offset + self.chars
+
+
+# -- harmless text -------------------------------------------------------------------------------------
+# Texts of a log without the characters that control a terminal.
+
+
+def printable(text: str) -> str:
+    """Replace control and invisible characters by spaces, so that text of a log cannot control a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return a text of several lines without such characters in any of them; a tab is four spaces."""
+    return "\n".join(printable(line.replace("\t", "    ")) for line in text.replace("\r\n", "\n").split("\n"))

@@ -23,8 +23,7 @@ import numpy as np
 
 from rlpanel.drift.corrections import Correction, bounded, correction_named
 from rlpanel.update.loss_algorithms import UpdateAlgorithm
-from rlpanel.update.shared_tokens import CommonBounds, SharedTokens
-from rlpanel.update.update_advantages import Advantages, advantages_of
+from rlpanel.update.shared_tokens import Advantages, CommonBounds, SharedTokens, advantages_of
 from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
 
 #: Bound of −d in exp(−d), as in verl.

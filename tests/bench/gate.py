@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from rlpanel import open_run
-from rlpanel.gate.aligned_windows import align
 from rlpanel.gate.gate_numbers import SEED_SHARE
+from rlpanel.gate.run_series import align
 from rlpanel.gate.spread_test import ALPHA, END, LAST, WHOLE, contrasts, detectable, holm, window_means
 from rlpanel.metrics.reward import wilson
-from rlpanel.queries.across_runs.gate import gate_result
+from rlpanel.queries.gate import gate_result
 
 NUMBERS = 3
 #: Standard deviation of single samples: rewards of 0 and 1.

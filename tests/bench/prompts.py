@@ -14,12 +14,11 @@ import tracemalloc
 
 import numpy as np
 
-from rlpanel.panels.prompts.grid_image import GridWindow, grid_image, lanes_of
+from rlpanel.panels.prompts.grid_figure import GridWindow, grid_image, lanes_of
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.row_builder import Rows
 from rlpanel.store.columns.row_table import RowTable
-from rlpanel.store.snapshot.prompt_classes import prompt_classes
-from rlpanel.store.snapshot.prompt_costs import costs_of_prompts
+from rlpanel.store.snapshot.prompt_classes import costs_of_prompts, prompt_classes
 from rlpanel.store.snapshot.prompt_grid import GridBuilder, PassRule, PromptGrid
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.bench.harness import Figures, Task, run

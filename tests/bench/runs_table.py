@@ -18,7 +18,7 @@ from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.runs.runs_table import RunsTable
 from rlpanel.panels.session.context import Context
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.store.index.folder_settings import Setting
+from rlpanel.store.index.run_folder import Setting
 from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.index.summary_store import SummaryStore
 from tests.bench.harness import Figures, Task, run

@@ -16,8 +16,7 @@ from rlpanel.sources.records.fields import build_record, build_texts
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record
-from rlpanel.store.query.search_pattern import ByteSearch, fold_bytes
-from rlpanel.store.query.text_predicate import TextPredicate
+from rlpanel.store.query.text_predicate import ByteSearch, TextPredicate, fold_bytes
 from rlpanel.store.query.text_scan import scan
 from tests.limits import store_limits
 from tests.property.strategies import samples

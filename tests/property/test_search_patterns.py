@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.errors import FilterError
-from rlpanel.store.query.search_pattern import MAX_PATTERN, compile_pattern
+from rlpanel.store.query.text_predicate import MAX_PATTERN, compile_pattern
 
 _ATOMS = r"""
 a . \w [a-z] [^b] []a] [[:alpha:]] [a-z--[aeiou]] [[a-z]&&[^x]] [a-||] [\]a] \) \( \[ \{ \X \R \p{Lu} ß ss ^ $

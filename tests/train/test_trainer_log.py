@@ -10,7 +10,7 @@ import pytest
 
 from rlpanel import open_run
 from rlpanel.metrics.engine.trainer_names import TABLE, rows_of
-from rlpanel.panels.curves.log_comparison import LogComparison
+from rlpanel.panels.curves.trainer_scalars import LogComparison
 from tests.train.conftest import Trained, logged, rollouts
 from tests.trainer_log import all_comparisons
 

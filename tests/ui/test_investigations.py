@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from rlpanel.errors import SettingError
 from rlpanel.investigations.report_file import FILE
-from rlpanel.mcp_server.board_client import BoardClient
+from rlpanel.mcp_server.http_server import BoardClient
 from tests.factories import line
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard

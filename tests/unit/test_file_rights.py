@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.file_rights import FileRights
+from rlpanel.regular_files import FileRights
 from rlpanel.safe_files import SafeFolder
 
 

@@ -19,6 +19,19 @@ PACKAGE = Path(rlpanel.__file__).parent
 
 #: Most modules of one room, so that its list is read at a glance.
 MAX_MODULES = 30
+#: Fewest lines of a module that a single one imports; a smaller one joins that one or its neighbour.
+MIN_LINES = 80
+#: Rooms whose modules are small by design: one workaround each.
+OF_SMALL_MODULES = ("panel_fixes",)
+#: Smaller modules that stand alone, and why.
+SMALL_MODULES = {
+    "api.run_frames": "`Run` is long enough",
+    "app.page.notebook_board": "the server does not load HoloViews",
+    "plotting.run_html": "the HTML of a run is shown without HoloViews",
+    "sources.adapters.open_instruct": "one module for each trainer",
+    "sources.adapters.ragen": "one module for each trainer",
+    "sources.spans.trackio": "one module for each trainer",
+}
 #: Files that may share their name: what Python names itself and the
 #: recorder of a trainer beside the adapter that reads its files, both called as users import them.
 SAME_FILE = {"__init__", "__main__", "verl", "skyrl", "tinker_cookbook"}
@@ -97,6 +110,23 @@ def _in_package(room: str, arrow: str) -> bool:
     return package != arrow and (room == package or room.startswith(f"{package}/"))
 
 
+def small_modules(package: Path) -> set[str]:
+    """Modules with few lines that at most one other module imports, without programs and workarounds."""
+    edges = imports_of(package)
+    importers = defaultdict(set)
+    for name, targets in edges.items():
+        for target in targets:
+            importers[target].add(name)
+    return {
+        name.partition(".")[2]
+        for name, path in modules_of(package).items()
+        if path.stem not in ("__init__", "__main__")
+        and room_of(package, path) not in OF_SMALL_MODULES
+        and len(importers[name]) <= 1
+        and path.read_text("utf-8").count("\n") < MIN_LINES
+    }
+
+
 def circle(edges: Mapping[str, set[str]]) -> list[str]:
     """Return the members of one import cycle; empty if there is no cycle."""
     done: set[str] = set()
@@ -164,6 +194,10 @@ def test_a_room_is_read_at_a_glance() -> None:
         if path.suffix in (".py", ".js", ".css") and path.stem != "__init__":
             sizes[path.parent.relative_to(PACKAGE).as_posix()] += 1
     assert {room: size for room, size in sizes.items() if size > MAX_MODULES} == {}
+
+
+def test_a_module_is_worth_a_file() -> None:
+    assert small_modules(PACKAGE) == SMALL_MODULES.keys()
 
 
 def test_no_two_modules_share_a_name() -> None:
@@ -240,6 +274,17 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_a_small_module_is_found_if_one_module_imports_it(tmp_path: Path) -> None:
+    files = dict.fromkeys(("store/a.py", "store/b.py"), "import rlpanel.store.often") | {
+        "store/often.py": "x = 1",
+        "store/once.py": "x = 1",
+        "store/long.py": "x = 1\n" * MIN_LINES,
+        "store/c.py": "import rlpanel.store.once, rlpanel.store.long\n" * MIN_LINES,
+        "panel_fixes/fix.py": "x = 1",
+    }
+    assert small_modules(house(tmp_path, files)) == {"store.a", "store.b", "store.once"}
+
+
 def test_a_class_of_two_modules_is_found(tmp_path: Path) -> None:
     package = house(tmp_path, {"store/a.py": "class Piece: ...", "metrics/b.py": "class Piece: ..."})
     assert len(public_classes(package)["Piece"]) == 2
@@ -250,7 +295,7 @@ def test_a_class_of_two_modules_is_found(tmp_path: Path) -> None:
 #: Other words for the largest or smallest value that is allowed.
 _LIMITS = re.compile(r"_?(?:MOST|LEAST|FEWEST|LARGEST|SMALLEST|LONGEST|SHORTEST|MAXIMUM|MINIMUM)(?:_\w+)?")
 #: A sentence about the least change, and the samples that a rise moves least.
-_NO_LIMITS = {("chain_words", "LEAST"), ("carried_changes", "_LEAST_MOVED")}
+_NO_LIMITS = {("bisection", "LEAST"), ("carried_changes", "_LEAST_MOVED")}
 
 
 def test_limits_begin_with_max_or_min() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 import rlpanel
 from rlpanel.number_text import utc_text
-from rlpanel.queries.reports.notes import notes
+from rlpanel.queries.reports.claim_report import notes
 from rlpanel.queries.runs import runs
-from rlpanel.store.query.sample_notes import FILE
+from rlpanel.store.query.notes_beside_log import FILE
 from tests.factories import append, write_run
 
 YEAR_10000 = 253402300800

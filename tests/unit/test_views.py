@@ -14,8 +14,8 @@ import rlpanel
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.export.bar_card import BarCard
-from rlpanel.panels.notebook.run_binding import context_of
+from rlpanel.panels.export.card_export import BarCard
+from rlpanel.panels.notebook.notebook_frame import context_of
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run
 from tests.waiting import wait_until

@@ -10,7 +10,7 @@ import pytest
 
 import rlpanel
 from rlpanel.metrics.engine.trainer_names import TABLE
-from rlpanel.panels.curves.log_comparison import comparisons
+from rlpanel.panels.curves.trainer_scalars import comparisons
 from tests.upstream.reading import read, table
 
 Written = Callable[[str], Path]

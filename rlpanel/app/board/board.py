@@ -1,4 +1,4 @@
-"""Controller of one session: opens the selected run, applies changes of it, and syncs the URL."""
+"""Controller of one session: opens the run, applies its changes, and syncs the URL of the window."""
 
 from __future__ import annotations
 
@@ -10,25 +10,79 @@ from html import escape
 from typing import Any
 
 import panel as pn
+import param
 
-from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.opened_runs import OpenedRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
 from rlpanel.board_url import MAX_QUERY, RUNS_PAGE, LinkProblem, read_query
 from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.language.labels import tr
-from rlpanel.panels.session.browser_pace import BrowserPace
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.event_loop import SessionLoop
-from rlpanel.panels.session.media_addresses import PageMedia
-from rlpanel.panels.session.session import Session
+from rlpanel.panels.session.page_addresses import PageMedia
+from rlpanel.panels.session.session import BrowserPace, Session
+from rlpanel.panels.ui.assets import read_assets
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.settings import Watching
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+# -- browser window ------------------------------------------------------------------------------------
+# Component for the browser's window: keyboard shortcuts, and the URL with Back and Forward.
+
+
+#: Keyboard shortcuts and their meaning, as the help lists them.
+KEYS = {
+    "← →": marked("previous step, next step"),
+    "j k": marked("next sample, previous sample; also ↓ ↑ in the table"),
+    "[ ]": marked("colour the tokens by another metric"),
+    "/": marked("search prompts and responses"),
+    "f": marked("filter samples"),
+    "m": marked("give the sample the whole page; Esc returns"),
+    "?": marked("show or hide this list"),
+    marked("in a conversation"): marked(
+        "n hit, e error, r reward that is not 0, with Shift the one before; [ ] message, / find here"
+    ),
+    marked("in the token view"): marked("← → token, Shift ← → outlier, / search, Esc unselects the token"),
+}
+
+
+class BrowserWindow(Component):
+    """Passes keys to ``on_key``, Back and Forward to ``on_navigate``; writes ``query`` to the URL.
+
+    Panel's own location component ignores Back and Forward, and adds a history entry for every change
+    (https://github.com/holoviz/panel/issues/7357).
+    """
+
+    query = param.String(default="", doc="Query string of the URL, with the question mark.")
+    title = param.String(default="rlpanel", doc="Title of the window.")
+    on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
+    on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
+
+    _esm = read_assets("panels/ui/dom.js", "app/board/browser_window.js")
+    _rename = {"on_key": None, "on_navigate": None}
+
+    def __init__(self, on_key: Callable[[str], None], **params: Any) -> None:
+        super().__init__(on_key=on_key, width=0, height=0, margin=0, **params)
+
+    def receive(self, message: Any) -> None:
+        """Handle a key, or the URL after Back or Forward."""
+        if isinstance(message, str):
+            self.on_key(message)
+        elif isinstance(message, dict) and isinstance(message.get("navigated"), str):
+            try:
+                self.on_navigate(message["navigated"])
+            finally:
+                self.send({"answer": self.query})
+
+
+# -- board ---------------------------------------------------------------------------------------------
+# Controller of one session: opens the selected run, applies changes of it, and syncs the URL.
+
 
 #: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
 _MIN_NOTICE, _PER_CHARACTER = 8000, 65

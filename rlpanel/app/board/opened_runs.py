@@ -8,9 +8,9 @@ from typing import Any
 from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import SPLIT, OverlayRun, split_label
+from rlpanel.panels.session.context_parts import SPLIT, OverlayRun, split_label
 from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS
-from rlpanel.panels.sidebar.run_names import short_names
+from rlpanel.panels.sidebar.run_list import short_names
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader

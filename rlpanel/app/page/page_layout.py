@@ -9,11 +9,11 @@ from typing import Any
 import panel as pn
 from bokeh.document import Document
 
-from rlpanel.app.board.board import Board
-from rlpanel.app.board.browser_window import BrowserWindow
+from rlpanel.app.board.board import Board, BrowserWindow
 from rlpanel.app.page.page_regions import (
     FindingLine,
     Header,
+    LanguageSwitch,
     Notices,
     PageControls,
     SidePanel,
@@ -28,7 +28,6 @@ from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.runs.runs_table import RunsTable
@@ -39,12 +38,10 @@ from rlpanel.panels.session.event_loop import Step
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
-from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
-from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice
+from rlpanel.panels.status.notices import BacklogBar, Connection, GuessNotice, LeftOut, LinkNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
-from rlpanel.panels.step.step_bar import StepBar
-from rlpanel.panels.step.step_summary import StepSummary
+from rlpanel.panels.step.step_bar import StepBar, StepSummary
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import PlainDesign
@@ -137,7 +134,7 @@ class Layout:
         return views if document is None else [*views, partial(self._show, document)]
 
     def on_key(self, key: str) -> None:
-        """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them.
+        """Handle a keyboard shortcut; `rlpanel.app.board.board.KEYS` lists them.
 
         Panel may call it on a thread, where it could meet a redraw that follows the newest step.
         """

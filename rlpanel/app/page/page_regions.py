@@ -1,8 +1,4 @@
-"""The regions of the page: each draws the parts that stand beside each other.
-
-Header (toggle of the side panel, run, connection, findings, theme, help), side panel, notices above the
-curves, and the cards of the selected step.
-"""
+"""The regions of the page: each draws parts that stand beside each other, such as the select of language."""
 
 from __future__ import annotations
 
@@ -11,25 +7,47 @@ from typing import Any, ClassVar
 
 import param
 
-from rlpanel.app.board.browser_window import KEYS
+from rlpanel.app.board.board import KEYS
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.findings.findings_popup import CurrentFindings, FindingsPopup, OpenedFinding
+from rlpanel.panels.findings.findings_badge import CurrentFindings, FindingsPopup, OpenedFinding
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.inputs.tab_bar import TabBar
-from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.language.language_switch import LanguageSwitch
-from rlpanel.panels.session.browser_pace import BrowserPace
+from rlpanel.panels.inputs.input_fields import TabBar
+from rlpanel.panels.language.labels import ENGLISH, LANGUAGES, current_language, marked, tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.session import BrowserPace
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
-from rlpanel.panels.status.connection import Connection
-from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice, PageNotice
+from rlpanel.panels.status.notices import BacklogBar, Connection, GuessNotice, LeftOut, LinkNotice, PageNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
-from rlpanel.panels.step.step_summary import StepSummary
+from rlpanel.panels.step.step_bar import StepSummary
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Region, region_script
+
+# -- language switch -----------------------------------------------------------------------------------
+# Select of the page's language, below the settings in the side panel.
+
+
+class LanguageSwitch(Component):
+    """Select of all languages. The browser stores the choice and loads the page again."""
+
+    language = param.String(default=ENGLISH, doc="Language of the page.")
+    languages = param.Dict(default=LANGUAGES, doc="Name of each language, by its code.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/language/language_switch.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/language/language_switch.css")]
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(language=current_language(), css_classes=["rl-language"], **params)
+
+
+# -- page regions --------------------------------------------------------------------------------------
+# The regions of the page: each draws the parts that stand beside each other.
+#
+# Header (toggle of the side panel, run, connection, findings, theme, help), side panel, notices above the
+# curves, and the cards of the selected step.
+
 
 #: Part of the page → what it shows, and what a click does.
 PARTS = {

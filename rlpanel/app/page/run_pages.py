@@ -19,8 +19,7 @@ from rlpanel.panels.drift.drift_page import DriftPage, has_both_logprobs
 from rlpanel.panels.endings.failures_page import FailuresPage, has_failures
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.in_flight.in_flight_page import InFlightPage, has_live
-from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
-from rlpanel.panels.inputs.tab_bar import Tab, TabBar
+from rlpanel.panels.inputs.input_fields import ActiveView, LazyView, Tab, TabBar
 from rlpanel.panels.investigations.investigations_page import InvestigationsPage
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.lint.lint_page import LintPage

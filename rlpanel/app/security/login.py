@@ -25,11 +25,16 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler, create_signed_value, decode_signed_value
 
 from rlpanel.app.security.bounded_server import network_of
-from rlpanel.app.security.host_and_origin import after_login
-from rlpanel.app.security.security_headers import POLICY_HEADER, form_policy
+from rlpanel.app.security.http_headers import POLICY_HEADER, after_login, form_policy
 from rlpanel.errors import SettingError
-from rlpanel.panels.language.labels import current_language, marked, tr, using
-from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
+from rlpanel.panels.language.labels import (
+    LANGUAGE_COOKIE,
+    current_language,
+    marked,
+    preferred_language,
+    tr,
+    using,
+)
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from tornado.routing import Matcher, PathMatches, Rule
 from tornado.web import RequestHandler
 
 from rlpanel.app.security import login
-from rlpanel.app.security.host_and_origin import LOOPBACK_NAMES, AllowedHosts, host_name
+from rlpanel.app.security.http_headers import LOOPBACK_NAMES, AllowedHosts, host_name
 from rlpanel.app.security.login import TokenAuth, bearer_of
 from rlpanel.app.security.page_sessions import RETRY_AFTER, PageLimit, names_session
 from rlpanel.panel_fixes.request_checks import check_requests

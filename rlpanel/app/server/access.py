@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from rlpanel.app.security import login
-from rlpanel.app.security.host_and_origin import WILDCARDS
+from rlpanel.app.security.http_headers import WILDCARDS, check_origins
 from rlpanel.app.security.login import check_length
-from rlpanel.app.security.security_headers import check_origins
 from rlpanel.board_url import USUAL_PORT
 
 

@@ -29,8 +29,7 @@ from typing import NamedTuple
 from tornado.ioloop import IOLoop, PeriodicCallback
 
 from rlpanel.app.alerts.alert_delivery import from_settings
-from rlpanel.app.alerts.alert_watcher import AlertWatcher, LiveChecks
-from rlpanel.app.live_runs import LiveRuns
+from rlpanel.app.alerts.alert_watcher import AlertWatcher, LiveChecks, LiveRuns
 from rlpanel.errors import SettingError
 from rlpanel.runtime import Runtime
 from rlpanel.settings import Alerts, Watching

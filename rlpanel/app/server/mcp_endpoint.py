@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from rlpanel.extra_packages import install_command
+from rlpanel.errors import install_command
 from rlpanel.runtime import Runtime
 from rlpanel.sources.files.file_access import AnyPath
 

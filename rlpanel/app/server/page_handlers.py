@@ -27,9 +27,9 @@ from bokeh.util.token import (
 )
 from panel.io.server import DocHandler, WSHandler
 
-from rlpanel.app.page.page_template import set_nonce
+from rlpanel.app.page.page import set_nonce
+from rlpanel.app.security.http_headers import POLICY_HEADER, page_policy
 from rlpanel.app.security.page_sessions import SESSION_HEADER, PageLimit, PageSessions
-from rlpanel.app.security.security_headers import POLICY_HEADER, page_policy
 from rlpanel.panel_fixes.server_pages import BuildingSocket
 
 log = logging.getLogger(__name__)

@@ -1,15 +1,19 @@
-"""Server of the board: one process with one reader; it listens on this machine only by default."""
+"""Server of the board: one process with one reader, its garbage collections and its compressed files."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import gzip
 import logging
 import os
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,31 +21,175 @@ from typing import Any
 import panel as pn
 from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
-from tornado.web import RequestHandler
+from tornado.web import RequestHandler, StaticFileHandler
 
-from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
-from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
+from rlpanel.app.page.page import DEFAULT_ROOT, SYSTEM_COOKIE, THEME_COOKIE, resolve_root, session_page
 from rlpanel.app.security import login
 from rlpanel.app.security.bounded_server import bounded_servers, raise_descriptor_limit
-from rlpanel.app.security.host_and_origin import SITE_HEADER, AllowedHosts
+from rlpanel.app.security.http_headers import SITE_HEADER, AllowedHosts, SafetyHeaders
 from rlpanel.app.security.login import TokenAuth
 from rlpanel.app.security.page_sessions import PageLimit, PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
-from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.background_service import SIGNALS, Service, forced_end, reported_state, service
-from rlpanel.app.server.compressed_files import compress_routes
-from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.mcp_endpoint import mcp_routes
-from rlpanel.app.server.media_endpoint import media_routes
+from rlpanel.app.server.page_endpoints import media_routes, show_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
-from rlpanel.app.server.show_endpoint import show_routes
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
-from rlpanel.panels.language.preference import LANGUAGE_COOKIE
+from rlpanel.panels.language.labels import LANGUAGE_COOKIE
+from rlpanel.panels.session.session_hub import SessionHub
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.page_memory import return_free_memory
+
+# -- garbage collection --------------------------------------------------------------------------------
+# Limits Python's full garbage collections to new objects; old ones are checked after pages were closed.
+#
+# An open page consists of very many long-lived objects. A full collection visits all of them, 25 ms per page.
+# With fifty open pages it would repeatedly block the event loop for over a second without freeing anything.
+
+
+#: All objects are collected when the closed pages exceed this share of the open ones,
+PART = 0.25
+#: and after this many seconds in any case.
+EVERY = 600.0
+#: Seconds between two checks of these conditions.
+CHECK_SECONDS = 10.0
+
+
+@contextmanager
+def exclude_old_objects(
+    hub: SessionHub, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[], None]]:
+    """Exclude objects that survived a full collection from later collections.
+
+    Parameters
+    ----------
+    hub : SessionHub
+        Counts the open and the closed pages.
+    clock : callable
+        Returns seconds.
+
+    Yields
+    ------
+    callable
+        Call it every `CHECK_SECONDS` seconds: it collects all unused objects if that is due.
+    """
+    last, closed = clock(), hub.left
+
+    def freeze_survivors(phase: str, info: dict[str, Any]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            gc.freeze()
+
+    def collect_if_due() -> None:
+        nonlocal last, closed
+        if hub.left - closed > PART * hub.sessions or clock() - last > EVERY:
+            last, closed = clock(), hub.left
+            gc.unfreeze()
+            gc.collect()
+
+    gc.callbacks.append(freeze_survivors)
+    try:
+        yield collect_if_due
+    finally:
+        gc.callbacks.remove(freeze_survivors)
+        gc.unfreeze()
+
+
+# -- compressed files ----------------------------------------------------------------------------------
+# Serves scripts and style sheets compressed: a page loads 3.4 MB of them, often through a slow tunnel.
+#
+# Tornado can compress responses by itself, but it does so for each request, and on the event loop. Here a
+# file is compressed once, on a thread.
+
+
+#: Types of files that are compressed, and the smallest size in bytes for which that is worth it.
+TYPES, MIN_BYTES = (".js", ".mjs", ".css", ".svg", ".json"), 1024
+#: Level of gzip: the highest takes half as long again, for less than 1 % fewer bytes.
+LEVEL = 6
+
+_lock = threading.Lock()
+#: Path → time of the last change in ns, and compressed content.
+_compressed: dict[str, tuple[int, bytes]] = {}
+
+
+def compress_routes(rules: Iterable[Any]) -> None:
+    """Let the static file handlers of Tornado routes answer with compressed files.
+
+    Parameters
+    ----------
+    rules : iterable of tornado.routing.Rule
+    """
+    for rule in rules:
+        handler = rule.target
+        if isinstance(handler, type) and issubclass(handler, StaticFileHandler):
+            rule.target = type(f"Compressed{handler.__name__}", (CompressedFiles, handler), {})
+
+
+def compressed(path: str) -> bytes | None:
+    """Return a file's content in gzip format; None if compression is not worth it. Thread-safe.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    file = Path(path)
+    status = file.stat()
+    if file.suffix not in TYPES or status.st_size < MIN_BYTES:
+        return None
+    with _lock:
+        changed, content = _compressed.get(path, (0, b""))
+        if changed != status.st_mtime_ns:
+            content = gzip.compress(file.read_bytes(), LEVEL, mtime=0)
+            _compressed[path] = status.st_mtime_ns, content
+    return content
+
+
+class CompressedFiles(StaticFileHandler):
+    """Static file handler that sends gzip to clients that accept it, unless they ask for a part of a file."""
+
+    _content: bytes | None = None
+
+    async def get(self, path: str, include_body: bool = True) -> None:
+        """Answer a GET or HEAD request."""
+        self.path = self.parse_url_path(path)
+        found = self.validate_absolute_path(self.root, self.get_absolute_path(self.root, self.path))
+        headers = self.request.headers
+        if found is not None and "gzip" in headers.get("Accept-Encoding", "") and "Range" not in headers:
+            # For large files the compression would hold the event loop.
+            self._content = await asyncio.get_running_loop().run_in_executor(None, compressed, found)
+        if self._content is not None:
+            self.get_content = partial(_parts, self._content)  # type: ignore[method-assign,assignment]
+        await super().get(path, include_body)
+
+    def set_headers(self) -> None:
+        """Add the encoding to the headers; caches must not mix it up with the plain file."""
+        super().set_headers()
+        self.set_header("Vary", "Accept-Encoding")
+        if self._content is not None:
+            self.set_header("Content-Encoding", "gzip")
+
+    def get_content_size(self) -> int:
+        """Return the number of bytes that are sent."""
+        return super().get_content_size() if self._content is None else len(self._content)
+
+    def compute_etag(self) -> str | None:
+        """Return the file's tag; that of the compressed file is another one."""
+        tag = super().compute_etag()
+        return tag if tag is None or self._content is None else f'{tag[:-1]}-gzip"'
+
+
+def _parts(content: bytes, *_: Any) -> Iterable[bytes]:
+    """Return the content in parts, as Tornado sends a file: other requests are answered in between."""
+    size = 64 << 10
+    return (content[start : start + size] for start in range(0, len(content), size))
+
+
+# -- server --------------------------------------------------------------------------------------------
+# Server of the board: one process with one reader; it listens on this machine only by default.
+
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,8 @@ import numpy as np
 from rlpanel.findings.engine.change import Change, at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, severity_of
 from rlpanel.findings.engine.change_tests import PlaceTable, sustained
-from rlpanel.findings.engine.evaluation_run import is_evaluation
+from rlpanel.findings.engine.evaluation_run import evaluation_splits, is_evaluation
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.group_signals import evaluation_splits
 from rlpanel.findings.engine.places import MEAN, SAMPLES
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, long_stretches, signal

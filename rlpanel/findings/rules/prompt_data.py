@@ -13,9 +13,13 @@ import numpy as np
 
 from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.evaluation_run import is_evaluation
+from rlpanel.findings.engine.evaluation_run import (
+    evaluation_prompts,
+    evaluation_splits,
+    is_evaluation,
+    mixed_prompts,
+)
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.group_signals import evaluation_prompts, evaluation_splits, mixed_prompts
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
 from rlpanel.findings.engine.signal import RowBatch, signal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlpanel.analysis.reward_split import RewardSum, fitted_sum, part_names
+from rlpanel.analysis.reward_parts import RewardSum, fitted_sum, part_names
 from rlpanel.findings.engine.change import number
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule

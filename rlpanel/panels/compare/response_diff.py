@@ -20,13 +20,13 @@ from rlpanel.panels.compare.siblings import (
     same_prompt,
     whole_group,
 )
-from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide, diff_html, response_side
+from rlpanel.panels.compare.text_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
+from rlpanel.panels.texts.sample_texts import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html

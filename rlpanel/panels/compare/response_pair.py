@@ -13,14 +13,14 @@ import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide
+from rlpanel.panels.compare.text_diff import NOW_CHARS, DiffSide
 from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
+from rlpanel.panels.texts.sample_texts import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales, widest
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets

@@ -1,4 +1,4 @@
-"""Tab that compares two runs on the same prompts: win rate, histogram of differences, prompts, responses."""
+"""Tab that compares two runs on the same prompts, and the choice of the samples of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import param
 from panel.viewable import Viewable, Viewer
 
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
-from rlpanel.board_url import FIRST
+from rlpanel.board_url import BEST, FIRST, NEWEST, steps_at
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.number_text import number
 from rlpanel.panels.compare.comparison_summary import (
@@ -22,22 +22,93 @@ from rlpanel.panels.compare.comparison_summary import (
     win_rate_html,
 )
 from rlpanel.panels.compare.response_pair import PromptTable, ResponsePair
-from rlpanel.panels.compare.step_choice import CHOICES, StepChoice
-from rlpanel.panels.export.bar_card import BarCard
-from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.inputs.input_fields import FieldRow, select_field
-from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
+from rlpanel.panels.export.card_export import BarCard, CardExport
+from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
+from rlpanel.panels.language.labels import marked, tr, trn
+from rlpanel.panels.plots.plain_plots import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
+from rlpanel.panels.texts.sample_texts import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html, ReportingHtml
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.index.last_lines import most_shared
+from rlpanel.store.index.summary_store import most_shared
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+# -- step choice ---------------------------------------------------------------------------------------
+# Choice of the compared samples of a run: of each prompt's newest or first step, or of some steps.
+
+
+_STEP = "step"
+#: Names of the choices of samples.
+CHOICES = {
+    NEWEST: marked("newest step of each prompt"),
+    FIRST: marked("first step of each prompt"),
+    BEST: marked("best step"),
+}
+
+
+class StepChoice(Viewer):
+    """Choice of the samples that represent a run: the newest or first step of each prompt, or some steps."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        super().__init__()
+        self._selection, self._name = context.selection, name
+        css = name.replace("_", "-")
+        self._mode = select_field(css, tr("Steps of each prompt"), 220)
+        self._mode.options = {
+            tr("Newest step of each prompt"): NEWEST,
+            tr("First step of each prompt"): FIRST,
+            tr("Best step"): BEST,
+            tr("Given steps"): _STEP,
+        }
+        self._first = integer_field(f"{css}-step", tr("First of the steps"), 90, visible=False)
+        self._last = integer_field(f"{css}-last", tr("Last of the steps"), 90, visible=False)
+        self._steps = np.empty(0, np.int64)
+        self._updating = False
+        for field in (self._mode, self._first, self._last):
+            field.param.watch(self._on_choice, "value")
+        context.selection.param.watch(self._show, name)
+        self._show()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return pn.Row(self._mode, self._first, self._last, margin=0)
+
+    def set_steps(self, snapshot: Snapshot) -> None:
+        """Take the steps of a run."""
+        self._steps = snapshot.steps.values
+
+    def _show(self, *_: Any) -> None:
+        chosen = getattr(self._selection, self._name)
+        given = chosen not in CHOICES
+        self._updating = True
+        self._mode.value = _STEP if given else chosen
+        self._first.visible = self._last.visible = given
+        if given:
+            self._first.value, self._last.value = steps_at(chosen)
+        self._updating = False
+
+    def _on_choice(self, event: Any) -> None:
+        if self._updating:
+            return
+        if self._mode.value != _STEP:
+            setattr(self._selection, self._name, self._mode.value)
+        elif event.obj is self._mode:
+            newest = int(self._steps[-1]) if len(self._steps) else 0
+            setattr(self._selection, self._name, str(newest))
+        elif self._first.value is not None and self._last.value is not None:
+            first, last = self._first.value, self._last.value
+            # The field that was changed takes the other one with it where they would cross.
+            first, last = (first, max(first, last)) if event.obj is self._first else (min(first, last), last)
+            setattr(self._selection, self._name, str(first) if first == last else f"{first}..{last}")
+
+
+# -- runs tab ------------------------------------------------------------------------------------------
+# Tab that compares two runs on the same prompts: win rate, histogram of differences, prompts, responses.
+
 
 #: Runs with up to this many samples together are compared on the event loop, larger ones on a thread.
 COMPARE_NOW = 20_000

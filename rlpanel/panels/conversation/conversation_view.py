@@ -1,13 +1,9 @@
-"""Conversation view: an outline of turns, messages with calls and results, and the tokens of each turn.
-
-A JSComponent draws it with the scripts in this folder. The server sends the beginnings of all texts at once;
-the browser asks for the rest, for the HTML of Markdown, for images and for players when they come into view.
-"""
+"""Conversation view: outline, messages and tokens; it follows theme, metric and scale of the session."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, ClassVar
 
@@ -22,9 +18,10 @@ from rlpanel.panels.conversation.conversation_payload import PackedConversation,
 from rlpanel.panels.conversation.hits import Hit, hits_of
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.language.labels import current_language, tr
+from rlpanel.panels.session.context import Selection
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
-from rlpanel.panels.tokens.token_view import metric_declarations, token_theme
+from rlpanel.panels.tokens.token_view import TokenView, metric_declarations, token_theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
@@ -33,6 +30,14 @@ from rlpanel.store.query.sample_media import where_it_is
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.display_text import escape_invisible
+
+# -- conversation view ---------------------------------------------------------------------------------
+# Conversation view: an outline of turns, messages with calls and results, and the tokens of each turn.
+#
+# A JSComponent draws it with the scripts in this folder. The server sends the beginnings of all texts at
+# once; the browser asks for the rest, for the HTML of Markdown, for images and for players when they come
+# into view.
+
 
 #: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.
 MODES = ("text", "raw", "tokens")
@@ -348,3 +353,22 @@ def _part_answer(packed: PackedConversation, block: int, part: str, length: int)
     if length >= len(whole):
         return answer
     return answer | {"length": len(whole), "lines": whole.count("\n") + 1}
+
+
+# -- follow selection ----------------------------------------------------------------------------------
+# Lets a view of texts follow theme, metric, scale and pinned token of the selection.
+
+
+#: Parameters that views and selection have in common.
+SHARED = ("metric", "token", "scale")
+
+
+def follow_selection(
+    view: TokenView | ConversationView, selection: Selection, shared: Sequence[str] = SHARED
+) -> None:
+    """Let a view follow the theme; the shared parameters go both ways with the selection."""
+    view.scale = selection.scale
+    for name in shared:
+        selection.param.watch(lambda event: setattr(view, event.name, event.new), name)
+        view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
+    selection.param.watch(lambda event: setattr(view, "dark", event.new), "dark")

@@ -16,21 +16,24 @@ from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
-from rlpanel.panels.curves.curve_plot import HEIGHT, HEIGHTS, CurvePlot, CurveWindow, empty_points
-from rlpanel.panels.curves.curve_points import BAND_NAMES, BAND_TIPS
-from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.event_marks import EventMarks
-from rlpanel.panels.curves.overlay_curves import OverlayCurves
-from rlpanel.panels.curves.trend_mark import recent_change, trend_html, trend_of
-from rlpanel.panels.curves.value_distribution import ValueDistribution
-from rlpanel.panels.export.card_export import CardExport, PlotLine, file_name, lines_frame
-from rlpanel.panels.export.card_head import CardHead
+from rlpanel.panels.curves.curve_bar import Curve
+from rlpanel.panels.curves.curve_marks import EventMarks, recent_change, trend_html, trend_of
+from rlpanel.panels.curves.curve_plot import (
+    HEIGHT,
+    HEIGHTS,
+    CurvePlot,
+    CurveWindow,
+    ValueDistribution,
+    empty_points,
+)
+from rlpanel.panels.curves.curve_points import BAND_NAMES, BAND_TIPS, OverlayCurves
+from rlpanel.panels.export.card_export import CardExport, CardHead, PlotLine, file_name, lines_frame
 from rlpanel.panels.export.python_cell import curve_cell
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.value_axis import MIN_SPAN, fit_axis
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.context_parts import MarkedSteps
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text

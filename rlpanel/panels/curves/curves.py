@@ -15,10 +15,9 @@ from panel.viewable import Viewer
 from rlpanel.board_url import STEP, TIME
 from rlpanel.display_settings import BANDS
 from rlpanel.number_text import number
-from rlpanel.panels.curves.curve_bar import CurveBar
+from rlpanel.panels.curves.curve_bar import Curve, CurveBar, curves_of
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_plot import CurveWindow, round_ends
-from rlpanel.panels.curves.curve_selection import Curve, curves_of
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme

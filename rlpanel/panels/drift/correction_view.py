@@ -12,16 +12,15 @@ from rlpanel.drift.corrections import (
     LOGGED,
     LOGGED_TITLE,
     Corrected,
+    RunCorrection,
     corrected,
     logged_correction,
 )
 from rlpanel.drift.gap_tokens import GapTokens
-from rlpanel.drift.run_corrections import RunCorrection
 from rlpanel.drift.taken_away import Taken, taken_away
 from rlpanel.number_text import number
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
-from rlpanel.panels.inputs.input_fields import slider_field
-from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.inputs.input_fields import TabBar, slider_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text

@@ -12,17 +12,16 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.drift.corrections import RunCorrection, own_corrections
 from rlpanel.drift.expert_load import load_levels
 from rlpanel.drift.gap_cause_kinds import CAUSES, Verdict
 from rlpanel.drift.gap_causes import verdict
 from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
 from rlpanel.drift.gap_tokens import MAX_SAMPLES, GapTokens, chosen_rows, read_gap_tokens
-from rlpanel.drift.run_corrections import RunCorrection, own_corrections
 from rlpanel.number_text import number
 from rlpanel.panels.drift.correction_view import CorrectionView
 from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
-from rlpanel.panels.inputs.input_fields import button
-from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.inputs.input_fields import TabBar, button
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask

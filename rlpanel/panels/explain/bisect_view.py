@@ -11,9 +11,8 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.bisect.bisection import Bisection, Link
+from rlpanel.bisect.bisection import Bisection, Link, Sentence
 from rlpanel.bisect.chain import BisectProgress, bisect_run
-from rlpanel.bisect.chain_words import Sentence
 from rlpanel.errors import RLPanelError
 from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
@@ -22,7 +21,7 @@ from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, holoviews
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.marked_steps import ChainMark
+from rlpanel.panels.session.context_parts import ChainMark
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import note_html, safe_text

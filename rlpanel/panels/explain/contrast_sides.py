@@ -12,7 +12,7 @@ from rlpanel.analysis.step_windows import StepWindows, rows_in, windows_at
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.context_parts import MarkedSteps
 from rlpanel.panels.ui.theme import SEVERITY_COLORS
 from rlpanel.store.query.filter import Filter
 from rlpanel.store.query.filter_columns import FilterScope

@@ -14,9 +14,8 @@ from panel.viewable import Viewer
 
 from rlpanel.analysis.change_causes import causes_between, other_sentences
 from rlpanel.analysis.change_sentences import HALF, STANDS_OUT, sentences
-from rlpanel.analysis.curve_parts import can_split
 from rlpanel.analysis.step_change import ChangePart, StepChange, explain_step
-from rlpanel.analysis.step_windows import StepWindows, chosen_windows, range_filter
+from rlpanel.analysis.step_windows import StepWindows, can_split, chosen_windows, range_filter
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS
@@ -27,7 +26,7 @@ from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.context_parts import MarkedSteps
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.store.index.run_index import RunIndex

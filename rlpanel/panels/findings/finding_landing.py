@@ -16,7 +16,7 @@ from rlpanel.errors import FilterError, RLPanelError, SampleNotFound
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import RANK, Place
 from rlpanel.panels.conversation.conversation_payload import failed_turn, has_turns
-from rlpanel.panels.curves.curve_selection import show_curve, without_last_curve
+from rlpanel.panels.curves.curve_bar import show_curve, without_last_curve
 from rlpanel.panels.session.context import Context, Selection, shared_sample
 from rlpanel.panels.tokens.metric_rows import build_rows
 from rlpanel.schema import Sample

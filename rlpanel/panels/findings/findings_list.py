@@ -1,16 +1,18 @@
-"""List of findings with their evidence, always visible: for notebooks and for the HTML report."""
+"""List of findings with evidence and links to their rules: for notebooks and for the HTML report."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from markupsafe import Markup
 
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.rule_page import rule_address
+from rlpanel.findings.engine.rule import RULES
 from rlpanel.panels.findings.findings_badge import EVERY
 from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
@@ -21,6 +23,60 @@ from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
+
+# -- rule page -----------------------------------------------------------------------------------------
+# Addresses of the rules' descriptions in the documentation.
+#
+# The package's metadata names the repository, see ``hatch_build.py``. A build that does not know it has no
+# links.
+
+
+_PAGE = "findings.md"
+
+
+def rule_anchor(rule: str) -> str:
+    """Return the anchor of a rule's heading, as GitHub and the site make it.
+
+    Raises
+    ------
+    KeyError
+        If there is no such rule.
+    """
+    title = f"{RULES[rule].label} · {rule}".lower()
+    return "".join(sign for sign in title if sign.isalnum() or sign in "_- ").replace(" ", "-")
+
+
+def rule_address(rule: str, index: str | None = None) -> str:
+    """Return the address of a rule's description; empty if the rule or the documentation's place is unknown.
+
+    Parameters
+    ----------
+    rule : str
+    index : str, optional
+        Address of the documentation's first page; by default that of the package's metadata.
+    """
+    index = documentation() if index is None else index
+    if rule not in RULES or not index.startswith(("https://", "http://")):
+        return ""
+    return f"{index.rpartition('/')[0]}/{_PAGE}#{quote(rule_anchor(rule))}"
+
+
+@cache
+def documentation() -> str:
+    """Return the address of the documentation's first page; empty if the package's metadata has none."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        found = metadata("rlpanel").get_all("Project-URL") or []
+    except PackageNotFoundError:  # a folder on the path, which was not installed
+        return ""
+    addresses = dict(each.partition(", ")[::2] for each in found)
+    return addresses.get("Documentation", "")
+
+
+# -- findings list -------------------------------------------------------------------------------------
+# List of findings with their evidence, always visible: for notebooks and for the HTML report.
+
 
 #: Signs of the severities, as in the list of the badge.
 _MARKS = {"alarm": "▲", "warning": "●", "info": "○"}

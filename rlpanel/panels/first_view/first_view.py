@@ -12,18 +12,17 @@ from rlpanel.board_url import RUNS_PAGE
 from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
-from rlpanel.panels.curves.curve_selection import Curve, curves_of
+from rlpanel.panels.curves.curve_bar import Curve, curves_of
 from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.line_svg import line_svg
+from rlpanel.panels.plots.plain_plots import line_svg
 from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
-from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
-from rlpanel.panels.texts.text_style import text_style
+from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, text_style, unread_bytes
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.index.text_cache import Texts
+from rlpanel.store.snapshot.snapshot_cache import Texts
 from rlpanel.texts.prompt_parts import TextStyle, clean, prompt_cell
 from rlpanel.texts.shorten import one_line
 

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.number_text import number
-from rlpanel.panels.export.bar_card import BarCard
-from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
+from rlpanel.panels.export.card_export import BarCard, CardExport, file_name, well_formed
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
+from rlpanel.panels.plots.plain_plots import Layer, bar_plot, tips_of
 from rlpanel.panels.plots.plot_elements import GROUP_COLORS
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of

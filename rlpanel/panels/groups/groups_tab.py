@@ -26,8 +26,7 @@ from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
-from rlpanel.panels.texts.sample_texts import read_texts
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
+from rlpanel.panels.texts.sample_texts import STYLE_SETTINGS, read_texts, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text

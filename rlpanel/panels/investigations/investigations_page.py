@@ -19,8 +19,7 @@ from rlpanel.investigations.report_file import ReportFile
 from rlpanel.number_text import utc_text
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.card_export import well_formed
-from rlpanel.panels.investigations.report_html import report_html
-from rlpanel.panels.investigations.report_payload import counts_text, report_groups
+from rlpanel.panels.investigations.report_html import counts_text, report_groups, report_html
 from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -28,9 +27,8 @@ from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.queries.findings import findings
-from rlpanel.queries.reports.asked_table import askable
 from rlpanel.queries.reports.claim_report import add_entry, remove_entry
-from rlpanel.queries.reports.claim_source import ClaimSource
+from rlpanel.queries.reports.claim_source import ClaimSource, askable
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.steps import step_curves, trainer_scalars
 from rlpanel.texts.display_text import escape_invisible

@@ -12,10 +12,8 @@ import re
 from functools import cache, lru_cache
 from string import Formatter
 
-from rlpanel.panels.language.evidence_phrases import EVIDENCE
-from rlpanel.panels.language.finding_phrases import SENTENCES
+from rlpanel.panels.language.finding_phrases import EVIDENCE, LINT, SENTENCES
 from rlpanel.panels.language.labels import ENGLISH, current_language, marked, tr
-from rlpanel.panels.language.lint_phrases import LINT
 from rlpanel.panels.language.phrase_parts import PARTS
 
 #: Values that may be any text; they are shown as they are.

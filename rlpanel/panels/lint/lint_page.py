@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -9,20 +10,56 @@ from typing import Any, ClassVar
 import param
 
 from rlpanel.errors import SampleNotFound
-from rlpanel.lint.lint_result import RuleResult
+from rlpanel.lint.lint_rule import RuleResult
 from rlpanel.lint.linter import LINT_RULES, LintProgress, linter_of
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.explain.sampled_page import SampledPage
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.language.finding_sentences import tr_lint
-from rlpanel.panels.language.labels import tr
-from rlpanel.panels.lint.lint_words import tr_log
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
+
+# -- lint words ----------------------------------------------------------------------------------------
+# Translates what to log for a lint rule into the language of the session.
+
+
+_BREAK, _OR = marked("; "), marked(" or ")
+#: What separates fields, but not within the brackets of a meaning.
+_PARTS = re.compile(r"; (?![^()]*\))")
+#: Keys of a field, and what it means.
+_FIELD = re.compile(r"(\w+(?: or \w+)*)(?: \((.+)\))?", re.DOTALL)
+
+
+def tr_log(text: str) -> str:
+    """Return what to log, which is advice and fields with their meaning, in the current language."""
+    parts, shown = _PARTS.split(text), []
+    while parts:
+        # The longest beginning that is one text: an advice may have a semicolon of its own.
+        texts = ((at, "; ".join(parts[:at])) for at in range(len(parts), 0, -1))
+        whole, said = next(((at, said) for at, each in texts if (said := tr_lint(each)) != each), (0, ""))
+        shown.append(said if whole else _field(parts[0]))
+        parts = parts[whole or 1 :]
+    return tr(_BREAK).join(shown)
+
+
+def _field(text: str) -> str:
+    """Return the keys of a field and their meaning in the current language; another text stays as it is."""
+    field = _FIELD.fullmatch(text)
+    if field is None:
+        return text
+    names = field[1].replace(" or ", tr(_OR))
+    sentence = f"{field[2]}." if field[2] else ""
+    meaning = tr(sentence).rstrip("。.")
+    return f"{names} ({meaning})" if meaning else names
+
+
+# -- lint page -----------------------------------------------------------------------------------------
+
 
 #: Samples of a step that the page reads by itself, and samples of the run of which it reads those of one
 #: step: less than 5 % of the time in which they are indexed.

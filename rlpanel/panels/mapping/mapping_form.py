@@ -19,18 +19,20 @@ from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of
-from rlpanel.sources.mapping.first_records import FoundFile, Preview, preview, read_first
-from rlpanel.sources.mapping.mapping_text import Keys, explicit, option_text, save, toml_text
-from rlpanel.sources.mapping.proposal import (
+from rlpanel.sources.mapping.first_records import (
     LIKELY,
     MORE,
     SURE,
     TEXTS,
+    FoundFile,
+    Preview,
     Proposal,
+    preview,
     propose,
     propose_for_folder,
+    read_first,
 )
-from rlpanel.sources.mapping.value_tree import TreeLine
+from rlpanel.sources.mapping.mapping_text import Keys, TreeLine, explicit, option_text, save, toml_text
 from rlpanel.sources.records.record_types import Record
 from rlpanel.texts.shorten import shorten
 

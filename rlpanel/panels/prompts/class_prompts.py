@@ -11,14 +11,13 @@ import pandas as pd
 
 from rlpanel.board_url import PROMPT_CLASSES
 from rlpanel.number_text import number
-from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.inputs.input_fields import TabBar
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.prompts.prompt_pictures import BAND_TITLES
+from rlpanel.panels.prompts.pass_grid import BAND_TITLES
 from rlpanel.panels.prompts.prompt_results import BELOW, PromptResults
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tables.data_table import DataColumn, DataTable, cells_of
-from rlpanel.panels.texts.sample_texts import read_texts
-from rlpanel.panels.texts.text_style import text_style
+from rlpanel.panels.texts.sample_texts import read_texts, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html

@@ -1,4 +1,4 @@
-"""History of one prompt: rewards, lengths and responses over steps, and the diff to the previous step."""
+"""History of one prompt: its plot, rewards, lengths and responses over steps, and diffs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ import numpy as np
 import pandas as pd
 import panel as pn
 import param
+from bokeh.events import Tap
+from bokeh.models import ColumnDataSource, Range1d
+from bokeh.models.annotations import Span
+from bokeh.models.glyphs import Line, Scatter
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.siblings import rollout_summary
-from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide, response_side
+from rlpanel.panels.compare.text_diff import NOW_CHARS, DiffSide, response_side
 from rlpanel.panels.compare.turn_pair import rollouts_html
-from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.export.card_head import CardHead, titled_plot
+from rlpanel.panels.export.card_export import CardExport, CardHead, file_name, titled_plot
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
+from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import DataColumn, DataTable
-from rlpanel.panels.texts.sample_texts import read_texts
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
+from rlpanel.panels.texts.sample_texts import STYLE_SETTINGS, read_texts, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
@@ -38,6 +40,83 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.prompt_parts import TextStyle, clean, prompt_line
 from rlpanel.texts.shorten import first_line, last_line
+
+# -- prompt history plot -------------------------------------------------------------------------------
+# Plot of one prompt's samples over the steps: a point per sample and a line through the means.
+
+
+HEIGHT = 116
+
+
+class PromptHistoryPlot:
+    """A small plot of one number of the samples.
+
+    Parameters
+    ----------
+    color : str
+        Name of a theme colour.
+    name : str
+        Prefix of the data sources' names: ``<name>-points`` and ``<name>-means``.
+    choose : callable
+        Called with the position in the history of the sample nearest to a click.
+    """
+
+    def __init__(self, color: str, name: str, choose: Callable[[int], None]) -> None:
+        self._color, self._choose = color, choose
+        self._history: SamplesOfPrompt | None = None
+        self._values = np.empty(0)
+        self._points = ColumnDataSource({"step": [], "value": []}, name=f"{name}-points")
+        self._means = ColumnDataSource({"step": [], "value": []}, name=f"{name}-means")
+        self._x, self._y = Range1d(start=0, end=1), Range1d(start=0, end=1)
+        self.plot = quiet_figure(height=HEIGHT, x_range=self._x, y_range=self._y)
+        self._step_line = Span(location=0, dimension="height", line_width=1)
+        self.plot.add_layout(self._step_line)
+        [self._line] = add_glyphs(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
+        dots = Scatter(x="step", y="value", size=6, fill_alpha=0.55, line_width=0)
+        [self._dots] = add_glyphs(self.plot, self._points, dots)
+        self.plot.on_event(Tap, self._on_tap)
+        self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
+
+    def draw(self, history: SamplesOfPrompt, values: np.ndarray, step: int) -> None:
+        """Show a history's values, shape (N,), with a vertical line at the selected step."""
+        self._history, self._values = history, values
+        finite = np.isfinite(values)
+        steps, means = history.means(values)
+        with theme.hold_changes():
+            self._points.data = {"step": history.step[finite], "value": values[finite]}
+            self._means.data = {"step": steps, "value": means}
+            self._step_line.location = step
+            if finite.any():
+                _fit(self._x, history.step[finite])
+                _fit(self._y, values[finite])
+
+    def restyle(self, dark: bool) -> None:
+        """Apply the colours of the dark or light theme."""
+        colors = theme.palette(dark)
+        with theme.hold_changes():
+            theme.restyle(self.plot, dark)
+            self._line.glyph.line_color = colors[self._color]
+            self._dots.glyph.fill_color = colors[self._color]
+            self._step_line.line_color = colors["muted"]
+
+    def _on_tap(self, event: Any) -> None:
+        if self._history is None or not np.isfinite(self._values).any():
+            return
+        width = np.ptp(self._history.step) or 1
+        height = np.nanmax(self._values) - np.nanmin(self._values) or 1
+        distance = np.hypot((self._history.step - event.x) / width * 3, (self._values - event.y) / height)
+        self._choose(int(np.nanargmin(distance)))
+
+
+def _fit(axis_range: Range1d, values: np.ndarray) -> None:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.06 * ((high - low) or 1.0)
+    axis_range.update(start=low - margin, end=high + margin)
+
+
+# -- prompt history ------------------------------------------------------------------------------------
+# History of one prompt: rewards, lengths and responses over steps, and the diff to the previous step.
+
 
 #: Maximum number of listed responses; those of the nearest steps are chosen.
 MAX_SAMPLES = 300

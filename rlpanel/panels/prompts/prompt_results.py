@@ -1,4 +1,4 @@
-"""Results of the page of prompts: pass rates, classes, costs and categories of the samples that were read."""
+"""Results of the page of prompts: pass rates, classes, costs, and the categories that limit them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,77 @@ import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from rlpanel.panels.prompts.grid_figure import import_plots
-from rlpanel.panels.prompts.prompt_categories import Category, categories_of, prompts_of
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.prompt_classes import CLASSES
-from rlpanel.store.snapshot.prompt_costs import PromptCosts, costs_of_prompts
+from rlpanel.store.snapshot.prompt_classes import CLASSES, PromptCosts, costs_of_prompts
 from rlpanel.store.snapshot.prompt_grid import GridBuilder, PromptGrid
 from rlpanel.store.snapshot.prompts import unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+# -- prompt categories ---------------------------------------------------------------------------------
+# Categories of prompts: values of labels such as data source or language, to limit the grid and the list.
+
+
+#: Stands for prompts of any category.
+ALL = ""
+#: Labels that say how a rollout went or where it came from, and not what its prompt is about.
+_OF_ROLLOUTS = frozenset(
+    {
+        "split",
+        "status",
+        "status_reason",
+        "finish_reason",
+        "episode",
+        "group",
+        "session",
+        "session_id",
+        "trial",
+    }
+)
+#: Most values of a label that is offered, and most categories.
+MAX_VALUES, MAX_CATEGORIES = 24, 60
+
+
+class Category(NamedTuple):
+    """A value of a label: its key in the address, and its title."""
+
+    key: str
+    title: str
+
+
+def categories_of(snapshot: Snapshot, newest: np.ndarray) -> tuple[Category, ...]:
+    """Return the values of labels with 2 to 24 values, by the newest sample of each prompt."""
+    found: list[Category] = []
+    for label in snapshot.labels:
+        if label in _OF_ROLLOUTS:
+            continue
+        codes, names = snapshot.label_codes(label)
+        used = np.unique(codes[newest])
+        used = used[used >= 0]
+        if 2 <= len(used) <= MAX_VALUES:
+            values = sorted(names[code] for code in used.tolist())
+            found += [Category(f"{label}={value}", f"{label}: {value[:60]}") for value in values]
+    return tuple(found[:MAX_CATEGORIES])
+
+
+def prompts_of(snapshot: Snapshot, newest: np.ndarray, category: str) -> np.ndarray:
+    """Return a mask of the prompts of a category, shape (P,); none for one that the run lacks."""
+    if category == ALL:
+        return np.ones(len(newest), bool)
+    label, _, value = category.partition("=")
+    if label not in snapshot.labels:
+        return np.zeros(len(newest), bool)
+    codes, names = snapshot.label_codes(label)
+    return codes[newest] == (names.index(value) if value in names else -2)
+
+
+# -- prompt results ------------------------------------------------------------------------------------
+# Results of the page of prompts: pass rates, classes, costs and categories of the samples that were read.
+
 
 #: Not a class: prompts of any class whose mean reward never came up to the reference's.
 BELOW = "below"

@@ -13,8 +13,7 @@ import numpy as np
 
 from rlpanel.number_text import number
 from rlpanel.panels.runs.run_order import value_of
-from rlpanel.panels.runs.run_rows import RunRow
-from rlpanel.panels.runs.run_settings import setting_text
+from rlpanel.panels.runs.run_rows import RunRow, setting_text
 
 #: Most axes, and most values of a setting that has a place for each.
 MAX_AXES, MAX_KINDS = 10, 12

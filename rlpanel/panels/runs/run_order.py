@@ -12,10 +12,18 @@ import numpy as np
 
 from rlpanel.errors import FilterError
 from rlpanel.number_text import number
-from rlpanel.panels.runs.run_rows import ALARM, FINE, UNCHECKED, UNREAD, VERDICTS, WARNING, RunRow
-from rlpanel.panels.runs.run_settings import setting_text
+from rlpanel.panels.runs.run_rows import (
+    ALARM,
+    FINE,
+    UNCHECKED,
+    UNREAD,
+    VERDICTS,
+    WARNING,
+    RunRow,
+    setting_text,
+)
 from rlpanel.panels.sidebar.run_badge import FINISHED, LIVE, QUIET, STOPPED
-from rlpanel.store.index.folder_settings import Setting
+from rlpanel.store.index.run_folder import Setting
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Labels
 
 #: The order of a table that nobody has sorted: the worst finding first.

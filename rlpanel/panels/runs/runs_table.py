@@ -24,16 +24,14 @@ from rlpanel.panels.runs.run_order import (
     group_title,
     value_of,
 )
-from rlpanel.panels.runs.run_rows import RunRow, run_row, state_at
-from rlpanel.panels.runs.run_settings import differing
+from rlpanel.panels.runs.run_rows import RunRow, differing, run_row, state_at
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.panels.sidebar.run_list import changed_entries, open_run, run_labels
-from rlpanel.panels.sidebar.run_names import places
+from rlpanel.panels.sidebar.run_list import changed_entries, open_run, places, run_labels
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.folder_settings import MAX_SETTINGS as MAX_KEPT_SETTINGS
+from rlpanel.store.index.run_folder import MAX_SETTINGS as MAX_KEPT_SETTINGS
 from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.query.query import Order, parse_order
 

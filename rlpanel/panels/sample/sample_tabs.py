@@ -17,17 +17,23 @@ from rlpanel.analysis.episode_tree import has_trees
 from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.conversation.conversation_payload import has_turns
+from rlpanel.panels.conversation.conversation_view import follow_selection
 from rlpanel.panels.conversation.image_strip import ImageStrip
 from rlpanel.panels.endings.judging_tab import JudgingTab, has_judging
 from rlpanel.panels.groups.groups_tab import GroupsTab
-from rlpanel.panels.inputs.tab_bar import Tab
+from rlpanel.panels.inputs.input_fields import Tab
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.sample.conversation_tab import ConversationTab
-from rlpanel.panels.sample.follow_selection import follow_selection
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
+from rlpanel.panels.texts.sample_texts import (
+    STYLE_SETTINGS,
+    answer_html,
+    extra_html,
+    prompt_block,
+    text_pane,
+    text_style,
+)
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.panels.tree.tree_tab import TreeTab
 from rlpanel.panels.ui import theme

@@ -13,8 +13,7 @@ from rlpanel.number_text import number, size_text
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.export.python_cell import samples_cell
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
-from rlpanel.panels.samples.sample_bar import chips_of, without
+from rlpanel.panels.samples.sample_bar import PRESETS, QueryBar, chips_of, names_of, presets_of, without
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.sample_texts import READ_NOW

@@ -12,24 +12,21 @@ from panel.viewable import Viewer
 
 from rlpanel import schema
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.episode_traces import fold_episodes
-from rlpanel.panels.samples.grid_cells import sample_cells
+from rlpanel.panels.samples.grid_cells import Thumbnails, fold_episodes, sample_cells
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_bar import GridHead, SampleBar
 from rlpanel.panels.samples.sample_table import columns_of, row_height, table_frame
-from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.tables.data_table import DataTable
-from rlpanel.panels.texts.sample_texts import RowTexts, texts_of
-from rlpanel.panels.texts.text_style import STYLE_SETTINGS
+from rlpanel.panels.texts.sample_texts import STYLE_SETTINGS, RowTexts, texts_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.notes_beside_log import NOTE_COLUMNS
 from rlpanel.store.query.query import Order, QueryResult, parse_order
-from rlpanel.store.query.sample_notes import NOTE_COLUMNS
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on

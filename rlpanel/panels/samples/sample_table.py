@@ -15,19 +15,14 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.samples.answer_words import answer_tip
-from rlpanel.panels.samples.episode_traces import trace_column
-from rlpanel.panels.samples.grid_cells import AGENT_LINES, MATCH
-from rlpanel.panels.samples.thumbnails import COLUMN
+from rlpanel.panels.samples.grid_cells import AGENT_LINES, COLUMN, MATCH, answer_tip, trace_column
 from rlpanel.panels.samples.visible_rows import attempt_column
 from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn
-from rlpanel.panels.texts.sample_texts import MAX_CACHED, RowTexts
-from rlpanel.panels.texts.text_style import style_of
+from rlpanel.panels.texts.sample_texts import MAX_CACHED, RowTexts, style_of
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.answer_columns import AnswerColumns, answer_columns
-from rlpanel.store.query.filter_columns import POSITION_COLUMNS
+from rlpanel.store.query.filter_columns import POSITION_COLUMNS, AnswerColumns, answer_columns
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.query import QueryResult
-from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import ANY, PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot

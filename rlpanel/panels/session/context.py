@@ -26,8 +26,7 @@ from rlpanel.board_url import (
 )
 from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
-from rlpanel.panels.session.marked_steps import ChainMark, MarkedSteps
-from rlpanel.panels.session.overlay_run import OverlayRun
+from rlpanel.panels.session.context_parts import ChainMark, MarkedSteps, OverlayRun
 from rlpanel.panels.session.threads import Threads
 from rlpanel.schema import Sample
 from rlpanel.sources.discovery.diagnose import Diagnosis
@@ -37,8 +36,8 @@ from rlpanel.store.columns.row_table import DEAD
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.summary_store import SummaryStore
 from rlpanel.store.query.fetch_sample import fetch
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.sample_media import PlayableMedium
-from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.alignment import ALIGNMENTS
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step

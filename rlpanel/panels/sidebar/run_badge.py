@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from rlpanel.panels.language.labels import marked, tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.remark_labels import remark_title
+from rlpanel.panels.session.context_parts import remark_title
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets

@@ -1,11 +1,11 @@
-"""List of runs in the sidebar: search, folders, one entry a run, and a tick that overlays it."""
+"""List of runs in the sidebar: search, folders, one named entry a run, and a tick that overlays it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from itertools import chain, takewhile
 from typing import Any, ClassVar
 
 import param
@@ -15,15 +15,64 @@ from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.panels.session.remark_labels import kind_label
+from rlpanel.panels.session.context_parts import kind_label
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS, QUIET_SECONDS, planned_steps
-from rlpanel.panels.sidebar.run_names import places
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_summary import RunSummary
+
+# -- run names -----------------------------------------------------------------------------------------
+# Names of runs in lists: the part of the path that says which run it is.
+
+
+#: Most levels that are left out at the end of a path.
+_LEVELS = 4
+
+
+def places(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the place of each run in a tree, by name: its label without an end that says nothing.
+
+    Trainers name the folder of the rollouts: if each of several folders has one run, and all these runs have
+    the same name, such as ``run``, then the folders' names are the ones to show.
+
+    Parameters
+    ----------
+    labels : mapping of str to str
+        Name of each run → its path as it is shown.
+    """
+    found = dict(labels)
+    for _ in range(_LEVELS):
+        in_folder = Counter(place.rpartition("/")[0] for place in found.values())
+        alone = {
+            name: place.rpartition("/")
+            for name, place in found.items()
+            if "/" in place and in_folder[place.rpartition("/")[0]] == 1
+        }
+        ends = Counter(end for _, _, end in alone.values())
+        shorter = {name: folder for name, (folder, _, end) in alone.items() if ends[end] > 1}
+        taken = {*found.values()}
+        if not shorter or not taken.isdisjoint(shorter.values()):
+            return found
+        found |= shorter
+    return found
+
+
+def short_names(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of each run's path that differs from the others', by name; of one run its last part."""
+    place = places(labels)
+    if len(place) == 1:
+        return {name: each.rpartition("/")[2] for name, each in place.items()}
+    folders = [each.split("/")[:-1] for each in place.values()]
+    shared = len(list(takewhile(lambda level: len({*level}) == 1, zip(*folders, strict=False))))
+    return {name: "/".join(each.split("/")[shared:]) for name, each in place.items()}
+
+
+# -- run list ------------------------------------------------------------------------------------------
+# List of runs in the sidebar: search, folders, one entry a run, and a tick that overlays it.
+
 
 #: Minimum seconds between two updates of the list while no run is added or removed.
 UPDATE_EVERY = 1.0

@@ -17,7 +17,7 @@ from rlpanel.metrics.engine.constants import DECLARED, DeclaredConstant, KnownCo
 from rlpanel.metrics.engine.metric import STATISTICS, split_statistic
 from rlpanel.number_text import number
 from rlpanel.panels.curves import trainer_scalars
-from rlpanel.panels.inputs.form import Form
+from rlpanel.panels.inputs.input_fields import Form
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import current_language, marked, tr
 from rlpanel.panels.session.context import Context
@@ -34,7 +34,7 @@ _USED_BY = {
 
 
 def constant_rows(view: RunView) -> list[dict[str, Any]]:
-    """Return a fact of a `rlpanel.panels.inputs.form.Form` for each constant that is used."""
+    """Return a fact of a `rlpanel.panels.inputs.input_fields.Form` for each constant that is used."""
     return [
         {"name": f"constant:{declared.name}", "label": declared.label, "kind": "fact"}
         for declared, _ in _used(view)

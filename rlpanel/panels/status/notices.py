@@ -1,8 +1,4 @@
-"""Notices with buttons, which appear while there is something to say.
-
-A link of another site whose search and filter wait, fields that were guessed, the progress of the backlog,
-and below the list of runs what is not followed or cannot be listed.
-"""
+"""Connection status in the header, and notices with buttons while there is something to say."""
 
 from __future__ import annotations
 
@@ -22,6 +18,12 @@ from rlpanel.sources.files.file_access import Unread
 from rlpanel.sources.inference.inference import Inference
 from rlpanel.store.snapshot.snapshot import Progress, describe
 from rlpanel.texts.shorten import shorten
+
+# -- notices -------------------------------------------------------------------------------------------
+# Notices with buttons, which appear while there is something to say.
+#
+# A link of another site whose search and filter wait, fields that were guessed, the progress of the backlog,
+# and below the list of runs what is not followed or cannot be listed.
 
 
 class Notice(Component):
@@ -231,3 +233,32 @@ def left_out_html(left_out: Sequence[Unread]) -> str:
         rows.append(f"<li>{more}</li>")
     title = tr("Not shown: {left_out:,}", left_out=len(left_out))
     return f"<p>{title}</p><ul>{''.join(rows)}</ul>" if rows else ""
+
+
+# -- connection ----------------------------------------------------------------------------------------
+# Connection status in the header: reports a lost server, and reloads the page when the server is back.
+#
+# A lost connection ends the session on the server, so the page cannot continue. ``connection.js`` polls
+# ``./health`` with growing pauses (back-off) and reloads the page; its URL contains the selection. A
+# connection can also be silent without being closed, for example after suspend. Therefore the server sends a
+# heartbeat.
+
+
+#: Seconds between two heartbeats; ``connection.js`` reports a problem after three missing ones.
+BEAT = 5.0
+
+
+class Connection(Component):
+    """Message about a lost or silent connection; empty while heartbeats arrive."""
+
+    beat = param.Integer(default=0, doc="Changes every `BEAT` seconds while the server draws this page.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/ui/clock.js", "panels/status/connection.js")
+    _stylesheets = [read_assets("panels/status/connection.css")]
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(css_classes=["rl-connection"], **params)
+        context.param.watch(self._tick, "now")
+
+    def _tick(self, event: Any) -> None:
+        self.beat = int(event.new // BEAT)

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.number_text import number
-from rlpanel.panels.export.bar_card import BarCard
-from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.export.card_export import BarCard, CardExport, file_name
 from rlpanel.panels.language.column_words import described
 from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
+from rlpanel.panels.plots.plain_plots import Layer, bar_plot, tips_of
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.store.snapshot.snapshot import Snapshot

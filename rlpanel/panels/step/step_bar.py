@@ -1,4 +1,4 @@
-"""Step bar: ◀ ▶, a slider over the steps, and a switch to follow the newest one."""
+"""Step bar with a slider over the steps, and means of the step that no curve shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import Any, ClassVar
 
 import param
 
+from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component, pair_of
-from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.remark_labels import step_doubts
+from rlpanel.panels.curves.curve_bar import curves_of, show_curve
+from rlpanel.panels.language.column_words import described
+from rlpanel.panels.language.labels import current_language, tr, trn
+from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.context_parts import step_doubts
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
+
+# -- step bar ------------------------------------------------------------------------------------------
+# Step bar: ◀ ▶, a slider over the steps, and a switch to follow the newest one.
 
 
 class StepBar(Component):
@@ -102,3 +111,95 @@ class StepBar(Component):
 
 def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
+
+
+# -- step summary --------------------------------------------------------------------------------------
+# Means of the selected step that no curve shows; a click shows the curve.
+
+
+#: Step metrics that show whether training can work at all.
+_POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
+
+
+class StepSummary(Component):
+    """A card with the step's means; a click shows the curve, whose head then has the number."""
+
+    numbers = param.List(default=[], doc="One JSON object per number.")
+    tips = param.Dict(default={}, doc="Explanation of each column; it does not change with the step.")
+
+    LARGE = frozenset({"tips"})
+
+    _esm = read_assets("panels/ui/dom.js", "panels/step/step_numbers.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_summary.css")]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(
+            styles=theme.CARD,
+            sizing_mode="stretch_width",
+            margin=0,
+            visible=False,
+            css_classes=["rl-numbers"],
+        )
+        self.context = context
+        watch_step(context, self._draw)
+        context.display.param.watch(self._draw, ["kl_estimator", "per_sequence"])
+        context.selection.param.watch(self._draw, ["curves"])
+        self._draw()
+
+    def receive(self, message: Any) -> None:
+        """Show the curve of the column that the browser names."""
+        if isinstance(message, str):
+            show_curve(self.context, message)
+
+    def _draw(self, *_: Any) -> None:
+        numbers = step_numbers(self.context)
+        tips = {number["column"]: described(number["column"]).tip for number in numbers}
+        self.param.update(numbers=numbers or self.numbers, tips=tips or self.tips, visible=bool(numbers))
+
+
+def step_numbers(context: Context) -> list[dict[str, str]]:
+    """Return the step's means as JSON objects, cached on the view; empty while the step has no samples.
+
+    Those that a curve's head shows are left out.
+    """
+    view, step = context.view, context.selection.step
+    position = view.snapshot.steps.position(step) if step is not None else -1
+    if position < 0:
+        return []
+    shown = {curve.columns[0] for curve in curves_of(context)}
+    names = [name for name in _names(context) if view.has(name) and name not in shown]
+    key = (position, current_language(), *names)
+    return cached_on(view, "numbers", key, lambda: [_number_json(view, name, position) for name in names])
+
+
+def step_numbers_html(context: Context) -> str:
+    """Return the step's means as HTML, for the report."""
+    numbers = step_numbers(context)
+    return f"<dl>{''.join(map(_pair_html, numbers))}</dl>" if numbers else ""
+
+
+def _names(context: Context) -> list[str]:
+    kl = context.display.kl_estimator
+    length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
+    rewards = ["reward", "ref_reward", "reward_gap", "valid_reward", "ref_valid_reward", "valid_reward_gap"]
+    usual = [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
+    return [*usual, *_POOLED]
+
+
+def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
+    """Return a column's mean at a step as JSON object; its texts are not escaped."""
+    column = described(name)
+    [value] = view.values_at(name, (position,))
+    return {
+        "column": name,
+        "label": column.label + (tr(" sum") if name.endswith("_sum") else ""),
+        "value": number(value),
+        "unit": tr(column.unit) if column.unit not in ("", "reward", "share") else "",
+    }
+
+
+def _pair_html(shown: dict[str, str]) -> str:
+    text = {name: safe_text(value) for name, value in shown.items()}
+    tip = safe_text(described(shown["column"]).tip)
+    unit = f' <span class="delta">{text["unit"]}</span>' if text["unit"] else ""
+    return f'<div title="{tip}"><dt>{text["label"]}</dt><dd>{text["value"]}{unit}</dd></div>'

@@ -13,13 +13,11 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.paid_features import PaidFeature, PaidFeatures, paid_features
-from rlpanel.analysis.reward_parts import REST, RewardAnatomy, RewardPart, reward_anatomy
-from rlpanel.analysis.reward_split import PARTS
+from rlpanel.analysis.reward_parts import PARTS, REST, RewardAnatomy, RewardPart, reward_anatomy
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.explain.link_rows import LinkRows, RowsPlot, caption, link_row, show_samples
-from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.export.card_head import CardHead
+from rlpanel.panels.export.card_export import CardExport, CardHead, file_name
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context

@@ -13,11 +13,9 @@ from panel.viewable import Viewer
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
-from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
-from rlpanel.panels.export.card_head import CardHead
+from rlpanel.panels.export.card_export import CardExport, CardHead, file_name, well_formed
 from rlpanel.panels.export.python_cell import what_if_cell
-from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
-from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.inputs.input_fields import FieldRow, TabBar, button, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
@@ -25,8 +23,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.panels.update.loss_controls import LossControls
-from rlpanel.panels.update.next_phrases import NextPhrases
+from rlpanel.panels.update.loss_controls import LossControls, NextPhrases
 from rlpanel.panels.update.reward_section import RewardSection
 from rlpanel.panels.update.update_words import dimension_title, head_html, needs_text, outcome_table
 from rlpanel.store.query.filter_syntax import quote

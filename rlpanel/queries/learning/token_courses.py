@@ -226,7 +226,7 @@ def changed_tokens(
     SettingError
         If the ranges overlap, or the run has no sample in one of them.
     """
-    from rlpanel.analysis.token_shifts import token_shifts
+    from rlpanel.analysis.followed_tokens import token_shifts
 
     now, before, shown = _ranges(run, steps, since)
     *_, found = token_shifts(run.index, run.snapshot, now, before)
@@ -321,7 +321,7 @@ def _ranges(
 
 def _most_changed(run: RunData) -> list[str]:
     """Return the texts of the five tokens that changed most between the first and the last third."""
-    from rlpanel.analysis.token_shifts import token_shifts
+    from rlpanel.analysis.followed_tokens import token_shifts
 
     now, before, _ = _ranges(run, None, None)
     *_, found = token_shifts(run.index, run.snapshot, now, before)

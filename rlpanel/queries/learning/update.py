@@ -182,7 +182,7 @@ def update(
     """
     import numpy as np
 
-    from rlpanel.update.next_steps import next_steps
+    from rlpanel.update.phrase_weights import next_steps
     from rlpanel.update.token_gradient import PreparedLoss
     from rlpanel.update.update_anatomy import anatomy
 

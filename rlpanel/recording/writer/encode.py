@@ -1,14 +1,10 @@
-"""Encodes rows as lines of JSON, with tensors, arrays, NaN and infinities.
-
-Values are duck-typed: a tensor has ``detach``, an array has ``tolist``. Neither torch nor numpy is imported.
-
-Writes the media of rows to files beside the log, so that a line holds their paths, not their bytes.
-"""
+"""Encodes rows as lines of JSON, with tensors, arrays, NaN and infinities, and names the keys of a line."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import hashlib
 import io
 import json
@@ -20,6 +16,15 @@ from typing import Any
 
 from rlpanel.recording.writer.recording_options import Options
 from rlpanel.safe_files import SafeFolder
+
+# -- encode --------------------------------------------------------------------------------------------
+# Encodes rows as lines of JSON, with tensors, arrays, NaN and infinities.
+#
+# Values are duck-typed: a tensor has ``detach``, an array has ``tolist``. Neither torch nor numpy is
+# imported.
+#
+# Writes the media of rows to files beside the log, so that a line holds their paths, not their bytes.
+
 
 #: Folders of images, and of audio and video, below the run's folder.
 IMAGES, PLAYED = "images", "media"
@@ -209,3 +214,90 @@ def _cut_tokens(row: dict[str, Any], most: int) -> None:
 #: Lists that are not about the response's tokens.
 _NO_TOKENS = frozenset({"messages", "turn_rewards", "policy_version", "images", "audios", "videos"})
 _COUNTED = ("response_tokens", "response_token_ids", "logprobs", "ref_logprobs", "values")
+
+
+# -- log keys ------------------------------------------------------------------------------------------
+# The keys of a line of the log, for a recorder that runs without numpy; a test compares the schema.
+
+
+#: Names and aliases of `rlpanel.schema.FIELDS`, and what the recorder and the reader add.
+KNOWN_KEYS = frozenset(
+    [
+        "advantage",
+        "advantages",
+        "agent",
+        "audios",
+        "branch",
+        "branch_kind",
+        "correction_weights",
+        "entropies",
+        "entropy",
+        "episode",
+        "experts",
+        "finish_reason",
+        "ground_truth",
+        "group",
+        "group_id",
+        "images",
+        "is_filter_drop",
+        "is_masked",
+        "judge",
+        "judge_calls",
+        "logprobs",
+        "loss_mask",
+        "messages",
+        "new_logprobs",
+        "old_logprobs",
+        "parent",
+        "policy_version",
+        "prompt",
+        "rank",
+        "ref_logprobs",
+        "ref_response",
+        "ref_reward",
+        "ref_valid_reward",
+        "response",
+        "response_token_ids",
+        "response_tokens",
+        "returns",
+        "reward",
+        "rewards",
+        "rollout_experts",
+        "rollout_is_weights",
+        "rollout_logprobs",
+        "rollout_routed_experts",
+        "routed_experts",
+        "routing_mismatch",
+        "session",
+        "split",
+        "status",
+        "status_reason",
+        "step",
+        "teacher_log_probs",
+        "teacher_logprobs",
+        "teacher_logps",
+        "time",
+        "timing",
+        "tis_weights",
+        "token_rewards",
+        "top_logprobs",
+        "trainer_version",
+        "trajectory",
+        "truncated",
+        "turn_rewards",
+        "valid_reward",
+        "values",
+        "verifier",
+        "videos",
+    ]
+)
+#: Share of equal characters from which a key is taken for a misspelt one.
+_CLOSE = 0.82
+
+
+def meant_key(key: str) -> str:
+    """Return the known key that an unknown one looks like; empty if the key is known or like no other."""
+    name = key.lower()
+    if name in KNOWN_KEYS or any(name.startswith(f"{known}_") for known in KNOWN_KEYS):
+        return ""
+    return next(iter(difflib.get_close_matches(name, sorted(KNOWN_KEYS), n=1, cutoff=_CLOSE)), "")

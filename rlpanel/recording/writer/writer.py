@@ -18,11 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.errors import UnsafePath
-from rlpanel.recording.writer.encode import MediaFiles, copy_to_host, count_numbers, encode_row
-from rlpanel.recording.writer.live_file import LiveFile
-from rlpanel.recording.writer.log_keys import KNOWN_KEYS, meant_key
+from rlpanel.recording.writer.encode import (
+    KNOWN_KEYS,
+    MediaFiles,
+    copy_to_host,
+    count_numbers,
+    encode_row,
+    meant_key,
+)
 from rlpanel.recording.writer.recording_options import Options
-from rlpanel.recording.writer.sink import PlainSink, Sink, WriteQueue, ZstandardSink
+from rlpanel.recording.writer.sink import LiveFile, PlainSink, Sink, WriteQueue, ZstandardSink
 from rlpanel.safe_files import SafeFolder
 
 log = logging.getLogger("rlpanel.recording")

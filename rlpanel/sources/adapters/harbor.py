@@ -1,10 +1,4 @@
-"""Reads Harbor's trials: ``{job}/{trial}/agent/trajectory.json`` with ``{trial}/result.json`` beside it.
-
-The trajectory is in ATIF (see `atif`). The reward, the exception and the times are in ``result.json``, which
-Harbor writes when the trial ends: until then a trial has no reward. A trial of several steps has
-``steps/{step}/agent``, with the result of each step in ``step_results``. A trial without a trajectory is a
-sample without texts, because it counts in Harbor's means, too.
-"""
+"""Reads Harbor's trials, ``{job}/{trial}/agent/trajectory.json``, and what its verifier wrote."""
 
 from __future__ import annotations
 
@@ -19,13 +13,107 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.atif import Atif, Call, Fields, trajectory_records
-from rlpanel.sources.adapters.verifier_folder import output_names, verifier_outputs
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, path_of, read_small, scan
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
+
+# -- verifier folder -----------------------------------------------------------------------------------
+# Reads what Harbor's verifier wrote into the folder ``verifier`` of a trial, or of a step of it.
+#
+# Harbor (0.26.0, ``models/trial/paths.py``) writes ``test-stdout.txt`` and ``test-stderr.txt``; the tests
+# write ``reward.txt`` or ``reward.json``, and often ``ctrf.json``, a report in the Common Test Report Format
+# (https://ctrf.io). Any other text beside them is read as well.
+
+
+FOLDER = "verifier"
+#: Endings of names that are read, files of a folder, bytes of a file that are read at all, and characters of
+#: its text that are kept at each end.
+_ENDINGS = (".txt", ".json", ".log", ".xml", ".md")
+_MAX_FILES, _MAX_VERIFIER_BYTES, _KEPT = 40, 32 << 20, 100_000
+#: Order in which files are shown; others follow by name.
+_FIRST = ("ctrf.json", "test-stdout.txt", "test-stderr.txt", "reward.json", "reward.txt")
+_MARKS = {"passed": "✓", "failed": "✗", "skipped": "–", "pending": "–"}
+
+
+def output_names(trial: str) -> list[str]:
+    """Return the names of the verifier's files below a trial's folder, in the order of the screen."""
+    try:
+        found = [
+            entry.name
+            for entry in scan(f"{trial}/{FOLDER}")
+            if entry.name.endswith(_ENDINGS) and entry.is_file(follow_symlinks=False)
+        ]
+    except OSError:
+        return []
+    places = {name: at for at, name in enumerate(_FIRST)}
+    return sorted(found, key=lambda name: (places.get(name, len(places)), name))[:_MAX_FILES]
+
+
+def verifier_outputs(trial: str) -> dict[str, str]:
+    """Return the texts of the verifier's files by name; of one that cannot be read, the reason.
+
+    Parameters
+    ----------
+    trial : str
+        Path of the folder of the trial, or of one of its steps. A link is not followed.
+    """
+    texts: dict[str, str] = {}
+    for name in output_names(trial):
+        path: AnyPath = path_of(f"{trial}/{FOLDER}") / name
+        try:
+            data = read_small(path, _MAX_VERIFIER_BYTES).data
+        except OSError as error:
+            texts[name] = f"[{name} cannot be read: {str(error)[:120]}]"
+            continue
+        text = data.decode("utf-8", "replace")
+        texts[name] = ends_of(_report(data) if name == "ctrf.json" else text) or "[empty]"
+    return texts
+
+
+def ends_of(text: str) -> str:
+    """Return a text, or the ends of a long one with the number of characters between them."""
+    if len(text) <= 2 * _KEPT:
+        return text
+    return f"{text[:_KEPT]}\n[… {len(text) - 2 * _KEPT:,} characters left out …]\n{text[-_KEPT:]}"
+
+
+def _report(data: bytes) -> str:
+    """Return a report of tests as one line per test, failed ones first; the text itself if it is not one."""
+    try:
+        results = to_python(parse(data.strip()).get("results"))
+        return "\n".join(_lines(results)) if isinstance(results, Mapping) else data.decode("utf-8", "replace")
+    except LineError:
+        return data.decode("utf-8", "replace")
+
+
+def _lines(results: Mapping[str, Any]) -> Iterator[str]:
+    summary = results.get("summary")
+    if isinstance(summary, Mapping):
+        counts = (
+            f"{summary[key]} {key}" for key in ("passed", "failed", "skipped", "pending") if summary.get(key)
+        )
+        yield f"{summary.get('tests', '?')} tests: {', '.join(counts) or 'none ran'}"
+    tests = [each for each in results.get("tests") or () if isinstance(each, Mapping)]
+    for test in sorted(tests, key=lambda each: each.get("status") != "failed"):
+        duration = test.get("duration")
+        seconds = f"  {duration / 1000:,.3g} s" if isinstance(duration, int | float) else ""
+        yield f"{_MARKS.get(str(test.get('status')), '?')} {test.get('name')}{seconds}"
+        for key in ("message", "trace"):
+            if isinstance(test.get(key), str) and test[key]:
+                yield "    " + test[key].replace("\n", "\n    ")
+
+
+# -- harbor --------------------------------------------------------------------------------------------
+# Reads Harbor's trials: ``{job}/{trial}/agent/trajectory.json`` with ``{trial}/result.json`` beside it.
+#
+# The trajectory is in ATIF (see `atif`). The reward, the exception and the times are in ``result.json``,
+# which Harbor writes when the trial ends: until then a trial has no reward. A trial of several steps has
+# ``steps/{step}/agent``, with the result of each step in ``step_results``. A trial without a trajectory is a
+# sample without texts, because it counts in Harbor's means, too.
+
 
 RESULT = "result.json"
 #: Places of the result below a trial; without it, of what the verifier wrote.

@@ -18,18 +18,22 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
-from rlpanel.sources.adapters.parallel_columns import (
+from rlpanel.sources.adapters.record_shapes import (
     PLUS,
+    PREFIX,
+    QUESTION_PREFIX,
+    STEP_PREFIX,
+    TALK,
+    arrange_by_id,
+    arrange_by_step,
+    arrange_question,
+    arrange_talk,
     columns_of,
     says_better,
     stands_for_columns,
     values_of,
     wins_of,
 )
-from rlpanel.sources.adapters.records_by_id import PREFIX, QUESTION_PREFIX, arrange_by_id, arrange_question
-from rlpanel.sources.adapters.records_by_step import PREFIX as STEP_PREFIX
-from rlpanel.sources.adapters.records_by_step import arrange_by_step
-from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
@@ -315,7 +319,7 @@ def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
     """Return the value of a key or of a dotted path into objects and lists; the default without one.
 
     ``*`` stands for each object of a list: the value is the list of theirs. Inside of a name it stands for
-    several columns (`parallel_columns`).
+    several columns (`record_shapes`).
     """
     if key in document or "." not in key:
         if key not in document and stands_for_columns(key):

@@ -15,7 +15,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.responses_api import chat_messages, join_snapshots
+from rlpanel.sources.records.chat_shapes import chat_messages, join_snapshots
 from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record

@@ -21,7 +21,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.responses_api import chat_messages
+from rlpanel.sources.records.chat_shapes import chat_messages
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse_value, to_python
 from rlpanel.sources.records.path_numbers import number_from_name

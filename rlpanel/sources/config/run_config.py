@@ -16,9 +16,15 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.config.config_secrets import holds_secret, is_secret
 from rlpanel.sources.config.config_text import MAX_BYTES, parse_config
-from rlpanel.sources.config.config_values import MAX_SETTINGS, ConfigValue, flat_settings, shown_value
+from rlpanel.sources.config.config_values import (
+    MAX_SETTINGS,
+    ConfigValue,
+    flat_settings,
+    holds_secret,
+    is_secret,
+    shown_value,
+)
 from rlpanel.sources.files.file_access import AnyPath, read_in, read_small, reason_of, stamp_of
 
 #: Names below a run's folder, in order of precedence. Of folders with a star, the newest is read.

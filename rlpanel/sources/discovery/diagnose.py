@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
+from rlpanel.sources.discovery.content_format import lacking_key
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import (
     display_name,
@@ -32,10 +33,9 @@ from rlpanel.sources.discovery.found_records import (
     find_records,
     holds_spans,
 )
-from rlpanel.sources.discovery.known_formats import lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
 from rlpanel.sources.inference.content import keys_of
-from rlpanel.sources.readers import eval_archive, parquet
+from rlpanel.sources.readers import eval_archive, table_files
 from rlpanel.sources.readers.containers import CELLS, container_of, first_lines
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import MAX_SAMPLES
@@ -84,7 +84,7 @@ _NO_TEXT_LOG = (
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
 _TORCH = "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
-_UNITS = {**dict.fromkeys((parquet.SUFFIX, ".arrow", ".csv", ".tsv"), "rows"), ".json": "a document"}
+_UNITS = {**dict.fromkeys((table_files.SUFFIX, ".arrow", ".csv", ".tsv"), "rows"), ".json": "a document"}
 _UNITS |= {eval_archive.SUFFIX: "a zip file"}
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
 

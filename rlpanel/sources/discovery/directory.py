@@ -34,7 +34,7 @@ from rlpanel.sources.discovery.folder_walk import (
     target_of,
 )
 from rlpanel.sources.discovery.format_detection import FormatCache
-from rlpanel.sources.discovery.task_folders import is_task
+from rlpanel.sources.discovery.step_folders import is_task
 from rlpanel.sources.files.file_access import (
     AnyPath,
     Entry,
@@ -45,7 +45,7 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
-from rlpanel.sources.files.remote_entries import RemoteEntry
+from rlpanel.sources.files.storage_requests import RemoteEntry
 from rlpanel.sources.inference.aliases import unknown_key
 from rlpanel.sources.inference.inference import agreed
 from rlpanel.sources.readers.containers import Container, open_reader
@@ -111,7 +111,7 @@ class _Rollout:
     """A rollout file with the folder of its run.
 
     ``path`` is the real path, and ``name`` is the path below the run. ``is_task`` is True for a document in
-    a folder of its own beside others, see `task_folders`.
+    a folder of its own beside others, see `step_folders`.
     """
 
     path: str

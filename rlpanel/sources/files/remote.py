@@ -1,6 +1,6 @@
 """Files of a bucket or host: cached listings, byte ranges fetched ahead, and pauses after failed requests.
 
-`s3_requests` and `storage_requests` make the requests. `remote_entries` has the form of what is listed.
+`s3_requests` and `storage_requests` make the requests. `storage_requests` has the form of what is listed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from typing import TypeVar
 
 from rlpanel.errors import RemoteError
 from rlpanel.settings import Reading
-from rlpanel.sources.files.fetched_pieces import FetchedPieces, merged
-from rlpanel.sources.files.remote_entries import RemoteEntry, stamp_of, status_of
 from rlpanel.sources.files.s3_requests import ExpiredCredentials, S3Requests, Unsuitable
 from rlpanel.sources.files.storage_requests import (
+    FetchedPieces,
     FsspecRequests,
     Info,
     Piece,
+    RemoteEntry,
     Requests,
     Span,
     first_line,
+    merged,
+    stamp_of,
+    status_of,
 )
 
 #: Longest pause after repeated failures, in seconds.

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Self
 
 from rlpanel.sources.files.remote import RemoteStore, get_store
-from rlpanel.sources.files.remote_entries import Stamp, stamp_of
+from rlpanel.sources.files.storage_requests import Stamp, stamp_of
 
 #: Bytes requested at once when a file is followed; a range of at most ``_SMALL`` is requested alone.
 AHEAD = 4 << 20

@@ -1,8 +1,4 @@
-"""Names under which other programs log a field, each with the programs that write it.
-
-A field's names are in groups: those of the first group mean hardly anything else, and the later a group is,
-the more often its names mean something else. `read_name` finds a name's field and group.
-"""
+"""Names under which other programs log a field, and names of language models."""
 
 from __future__ import annotations
 
@@ -12,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from rlpanel.sources.adapters.parallel_columns import PLUS, stands_for_columns
+from rlpanel.sources.adapters.record_shapes import PLUS, stands_for_columns
+
+# -- aliases -------------------------------------------------------------------------------------------
+# Names under which other programs log a field, each with the programs that write it.
+#
+# A field's names are in groups: those of the first group mean hardly anything else, and the later a group is,
+# the more often its names mean something else. `read_name` finds a name's field and group.
+
 
 #: Confidence in a name of the first group, the second, and so on.
 GRADES = (0.96, 0.88, 0.76, 0.62, 0.5)
@@ -348,3 +351,26 @@ def unknown_key(name: str, key: str, keys: frozenset[str]) -> str:
     meant = next(iter([*inner, *difflib.get_close_matches(key, known, n=1), *named]), "")
     hint = f"; did you mean {name}={meant}?" if meant else f"; the keys are {', '.join(known[:_NAMED_KEYS])}"
     return f"no record has the key {key!r}{hint}"
+
+
+# -- model names ---------------------------------------------------------------------------------------
+# Names of language models, in the names of files, keys and values.
+
+
+#: Names that only a model has, and those that are as well the end of a word: ``prompt`` ends like ``mpt``.
+_MODEL = re.compile(
+    r"(?:gpt[-_]?\d(?:\.\d)?[a-z]?(?:-?(?:mini|nano|turbo))?|gpt-?j|davinci|claude|gemini|gemma|llama|vicuna|alpaca-\d|mi[sx]tral|qwen|deepseek|falcon"
+    r"|chatgpt|chatglm|glm-?\d|baichuan|internlm|codegen|starcoder|wizard|redpajama|pythia|command-r"
+    r"|o[134]-(?:mini|preview)|(?<![a-z])(?:palm|phi-?\d|mpt|bloom|flan|t5|opt|olmo|yi|cohere))(?![a-z])"
+    r"|(?<![a-z\d])\d+(?:\.\d+)?b(?![a-z\d])"
+)
+
+
+def models_in(text: str) -> set[str]:
+    """Return the names of models in a text, without the marks between their parts."""
+    return {re.sub(r"[-_.]", "", found[0]) for found in _MODEL.finditer(text.lower())}
+
+
+def names_model(text: str) -> bool:
+    """Return True if a text has the name of a model in it: ``gpt-4``, ``llama-2-7b`` or ``7b``."""
+    return _MODEL.search(text.lower()) is not None

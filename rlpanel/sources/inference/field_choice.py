@@ -12,9 +12,10 @@ from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import GRADES, NameMatch, plain_name, read_name
+from rlpanel.sources.inference.aliases import GRADES, NameMatch, names_model, plain_name, read_name
 from rlpanel.sources.inference.column_values import (
     LONG,
+    KeyValues,
     are_short,
     counts_records,
     is_against,
@@ -29,21 +30,27 @@ from rlpanel.sources.inference.column_values import (
     is_unanswered,
     item_count,
     key_says_model,
+    whole_texts,
     written_values,
 )
 from rlpanel.sources.inference.episode_steps import answers_in, listed_steps
-from rlpanel.sources.inference.inference import COUNTS_RESPONSES, Guess
+from rlpanel.sources.inference.inference import (
+    BY_CONTENT,
+    COUNTS_RESPONSES,
+    MIN_FIT,
+    NONE,
+    UNSURE,
+    FieldCandidate,
+    Guess,
+)
 from rlpanel.sources.inference.key_relations import (
     are_classes,
     is_of_other_model,
     is_of_other_text,
 )
-from rlpanel.sources.inference.key_values import KeyValues, whole_texts
-from rlpanel.sources.inference.known_fields import BY_CONTENT, MIN_FIT, NONE, UNSURE, FieldCandidate
-from rlpanel.sources.inference.model_names import names_model
-from rlpanel.sources.inference.request_status import NO_REQUESTS, RequestStatus
 from rlpanel.sources.inference.rollout_evidence import RolloutEvidence
 from rlpanel.sources.inference.unnamed_fields import UnnamedFields
+from rlpanel.sources.inference.unrelated_scores import NO_REQUESTS, RequestStatus
 
 #: Two keys whose confidences differ by less are about equal.
 _EQUAL = 0.03

@@ -8,17 +8,23 @@ from itertools import islice
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, listed_columns, objects_at
-from rlpanel.sources.adapters.records_by_id import BY_ID, arrange_by_id, arrange_question
-from rlpanel.sources.adapters.records_by_step import BY_STEP, are_numbers_of_lists, arrange_by_step
-from rlpanel.sources.adapters.talk_lists import TALK, arrange_talk
+from rlpanel.sources.adapters.record_shapes import (
+    BY_ID,
+    BY_STEP,
+    TALK,
+    are_numbers_of_lists,
+    arrange_by_id,
+    arrange_by_step,
+    arrange_question,
+    arrange_talk,
+)
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import fields_of
+from rlpanel.sources.inference.column_values import read_key_values
 from rlpanel.sources.inference.field_choice import FieldChoice
 from rlpanel.sources.inference.inference import NOT_REWARD, Guess, Inference
-from rlpanel.sources.inference.key_values import read_key_values
-from rlpanel.sources.inference.request_status import read_request_status
 from rlpanel.sources.inference.rollout_evidence import says_model, says_samples
-from rlpanel.sources.inference.running_means import running_means
+from rlpanel.sources.inference.unrelated_scores import read_request_status, running_means
 from rlpanel.sources.records.path_numbers import said_step, step_from_path
 from rlpanel.sources.spans.call_tree import CALLS, arrange_calls
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import plain_name
-from rlpanel.sources.inference.column_values import LONG
-from rlpanel.sources.inference.key_values import KeyValues
-from rlpanel.sources.inference.model_names import models_in
+from rlpanel.sources.inference.aliases import models_in, plain_name
+from rlpanel.sources.inference.column_values import LONG, KeyValues
 
 #: Words of a key that say that a text was predicted.
 _PREDICTED = frozenset({"prediction", "predicted", "pred", "preds", "predictions", "predict"})

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from rlpanel.sources.adapters.parallel_columns import columns_of, stands_for_columns
+from rlpanel.sources.adapters.record_shapes import columns_of, stands_for_columns
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import plain_name
+from rlpanel.sources.inference.aliases import names_model, plain_name
 from rlpanel.sources.inference.column_values import (
     are_short,
     is_beside,
@@ -17,10 +17,8 @@ from rlpanel.sources.inference.column_values import (
     key_says_model,
 )
 from rlpanel.sources.inference.episode_steps import is_thought_step
-from rlpanel.sources.inference.inference import MIN_CONFIDENCE, ONLY_TEXT, UNEQUAL, Guess
+from rlpanel.sources.inference.inference import MIN_CONFIDENCE, ONLY_TEXT, UNEQUAL, UNSURE, Guess, KnownFields
 from rlpanel.sources.inference.key_relations import paired_truth
-from rlpanel.sources.inference.known_fields import UNSURE, KnownFields
-from rlpanel.sources.inference.model_names import names_model
 from rlpanel.sources.spans.call_tree import CALLS
 
 #: Names of files that hold what policies wrote, even without rewards: conversations, and texts.

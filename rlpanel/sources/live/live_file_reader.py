@@ -9,9 +9,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 from rlpanel.sources.files.file_access import AnyPath, is_remote
-from rlpanel.sources.live.live_rollout import LiveRollout, LiveState
-from rlpanel.sources.live.own_live import read_own, turns_text
-from rlpanel.sources.live.prime_live import SILENT, PrimeTrace, read_pending
+from rlpanel.sources.live.live_rollout import (
+    SILENT,
+    LiveRollout,
+    LiveState,
+    PrimeTrace,
+    read_own,
+    read_pending,
+    turns_text,
+)
 
 #: Folder of rlpanel's own live files, and places of prime-rl's in a run that is its output folder or below.
 OWN = "in_flight"

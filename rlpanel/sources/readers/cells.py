@@ -30,8 +30,8 @@ from rlpanel.sources.readers.jsonl import REASON_CHARS, JsonlFile
 from rlpanel.sources.readers.tail import Block, Tail
 from rlpanel.sources.records.json_parser import parse_value
 from rlpanel.sources.records.messages import is_messages
-from rlpanel.sources.records.python_text import python_value
 from rlpanel.sources.records.record_types import BadLine, Chunk
+from rlpanel.sources.records.tool_calls import python_value
 
 SUFFIXES = (".csv", ".tsv")
 #: Bytes of the first rows that are looked at; a longer header is not one.

@@ -14,10 +14,10 @@ from functools import partial
 from rlpanel.errors import SourceUnready
 from rlpanel.sources.files.decompress import SUFFIXES as PACKED
 from rlpanel.sources.files.decompress import DecompressedStream, open_plain
-from rlpanel.sources.readers import cells, document_items, eval_archive, parquet, sqlite, whole_file
+from rlpanel.sources.readers import cells, document_items, eval_archive, table_files, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile, Utf16File
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.session_file import SessionFile, events_line, is_session
+from rlpanel.sources.readers.whole_file import SessionFile, events_line, is_session
 from rlpanel.sources.records.json_parser import is_whole
 from rlpanel.sources.records.record_types import Adapter
 
@@ -92,10 +92,10 @@ def container_of(name: str) -> Container | None:
     if plain.endswith(DOCUMENT_SUFFIXES) or (plain != name and "." not in plain):
         return DOCUMENT
     others = {
-        parquet.SUFFIX: PARQUET,
+        table_files.SUFFIX: PARQUET,
         eval_archive.SUFFIX: ARCHIVE,
-        sqlite.SUFFIX: SQLITE,
-        **dict.fromkeys(parquet.ARROW_SUFFIXES, ARROW),
+        table_files.SQLITE_SUFFIX: SQLITE,
+        **dict.fromkeys(table_files.ARROW_SUFFIXES, ARROW),
     }
     return next((container for suffix, container in others.items() if name.endswith(suffix)), None)
 
@@ -118,11 +118,11 @@ def read_contents(path: str, *, most: int = 0) -> Iterator[Content]:
     """
     container = container_of(path) or LINES
     if container in (PARQUET, ARROW):
-        yield Content(container, parquet.first_lines(path, SNIFF_LINES), final=True)
+        yield Content(container, table_files.first_lines(path, SNIFF_LINES), final=True)
     elif container == ARCHIVE:
         yield Content(container, eval_archive.first_lines(path, SNIFF_LINE_BYTES))
     elif container == SQLITE:
-        yield Content(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
+        yield Content(container, table_files.first_traces(path, SNIFF_LINES, SNIFF_LINE_BYTES))
     elif container == CELLS:
         with open_plain(path) as file:
             is_recoded = isinstance(file.raw, DecompressedStream) and not path.endswith(PACKED)
@@ -221,10 +221,10 @@ def open_reader(
         "cells": cells.CompressedCellsFile if is_packed else cells.CellsFile,
         "document": whole_file.DocumentFile,
         "items": partial(document_items.ItemsFile, keys=container.keys),
-        "parquet": parquet.ParquetFile,
-        "arrow": parquet.ArrowFile,
+        "parquet": table_files.ParquetFile,
+        "arrow": table_files.ArrowFile,
         "archive": eval_archive.EvalArchive,
-        "sqlite": sqlite.SqliteFile,
+        "sqlite": table_files.SqliteFile,
     }
     opened = SessionFile if is_session(adapter) else readers[container.kind]
     reader = opened(path, name, adapter, line_bytes)

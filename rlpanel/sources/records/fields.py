@@ -20,7 +20,6 @@ from rlpanel.sources.records import field_values
 from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
-from rlpanel.sources.records.expert_ids import EXPERTS, expert_ids, routing_mismatch
 from rlpanel.sources.records.field_values import (
     READ_FROM,
     STEP_LIMIT,
@@ -34,12 +33,12 @@ from rlpanel.sources.records.field_values import (
     step_number,
 )
 from rlpanel.sources.records.json_parser import MAX_KEYS, NESTED, to_float_array, to_python
-from rlpanel.sources.records.judge_texts import calls_in, may_judge
+from rlpanel.sources.records.judge_calls import calls_in, may_judge
 from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import find_messages, messages_text, read_items, response_text
 from rlpanel.sources.records.path_numbers import is_eval, rank_of
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.token_lists import take_token_lists
+from rlpanel.sources.records.token_lists import EXPERTS, expert_ids, routing_mismatch, take_token_lists
 from rlpanel.sources.records.value_shapes import (
     read_alternatives,
     read_array,

@@ -1,13 +1,10 @@
-"""Reads the calls of tools in a chat message, in all spellings that projects use; none of their text is lost.
-
-Calls are ``{"function": {"name", "arguments"}}`` or flat, and so is OpenAI's old ``function_call``. Arguments
-are an object or JSON text. The list of calls, and each call, may be JSON text as well: in columns of parquet,
-for example.
-"""
+"""Reads the calls of tools in a chat message, in all spellings, among them Python's notation."""
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NotRequired, TypedDict
 
@@ -15,7 +12,66 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.embedded_media import without_embedded
 from rlpanel.sources.records.json_parser import MAX_LISTS, parse_value
 from rlpanel.sources.records.message_spellings import names_of
-from rlpanel.sources.records.python_text import OBJECT, python_value
+
+# -- python text ---------------------------------------------------------------------------------------
+# Reads a value from Python's notation, as ``str`` and ``repr`` write it, without running any of it.
+#
+# Objects of classes, such as ``Function(name='f', arguments='{}')``, become an object of their fields with
+# the class as ``type``, unless they have a field of this name. Loggers write them with ``default=str``.
+
+
+#: Longer texts are not parsed: the tree takes some hundred times their memory.
+_MAX_PARSED_PYTHON = 1 << 20
+#: An object of a class, with its first field.
+OBJECT = re.compile(r"\s*[A-Z]\w*\(\w+=")
+#: Calls that stand for their only value.
+_WRAPPERS = re.compile(r"array|tensor|(?:float|int|uint|bool|str)_?\d*|Decimal|UUID")
+_PYTHON_NAMES = {"nan": float("nan"), "inf": float("inf"), "null": None, "true": True, "false": False}
+
+
+def python_value(text: str) -> Any:
+    """Return the value of a text in Python's notation; ValueError for any other text."""
+    if len(text) > _MAX_PARSED_PYTHON:
+        raise ValueError("the text is too long")
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"not Python's notation: {error}") from None
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant) and not isinstance(node.value, bytes | complex):
+        return node.value
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(item) for item in node.elts]
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {_value(key): _value(item) for key, item in zip(node.keys, node.values, strict=True) if key}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
+    if isinstance(node, ast.Name) and node.id in _PYTHON_NAMES:
+        return _PYTHON_NAMES[node.id]
+    if isinstance(node, ast.Call):
+        return _object(node)
+    raise ValueError(f"{type(node).__name__} is not a value")
+
+
+def _object(node: ast.Call) -> Any:
+    """Return the fields of an object of a class, or the only value of one such as ``array([1.0])``."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if node.args and _WRAPPERS.fullmatch(name):
+        return _value(node.args[0])
+    if node.args or not name[:1].isupper() or any(field.arg is None for field in node.keywords):
+        raise ValueError(f"{name} is not an object of fields")
+    return {"type": name} | {str(field.arg): _value(field.value) for field in node.keywords}
+
+
+# -- tool calls ----------------------------------------------------------------------------------------
+# Reads the calls of tools in a chat message, in all spellings that projects use; none of their text is lost.
+#
+# Calls are ``{"function": {"name", "arguments"}}`` or flat, and so is OpenAI's old ``function_call``.
+# Arguments are an object or JSON text. The list of calls, and each call, may be JSON text as well: in columns
+# of parquet, for example.
+
 
 _KEYS = names_of("message", "calls")
 _NAMES = names_of("call", "name")

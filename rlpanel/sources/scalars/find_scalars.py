@@ -14,9 +14,8 @@ from rlpanel.sources.discovery.file_names import display_name
 from rlpanel.sources.discovery.folder_walk import is_trusted_above
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of
-from rlpanel.sources.scalars import tensorboard
-from rlpanel.sources.scalars.scalar_files import ScalarFile, ScalarLines, TrainerState
-from rlpanel.sources.scalars.tensorboard import EventFile
+from rlpanel.sources.scalars import scalar_files
+from rlpanel.sources.scalars.scalar_files import EventFile, ScalarFile, ScalarLines, TrainerState
 
 STATE = "trainer_state.json"
 #: ART's scalars; a file of this name is read only beside the folder of ART's trajectories.
@@ -117,7 +116,7 @@ def _state(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
 def _events(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
     folders = (path_of(entry.path) for entry in entries if entry.name in _TENSORBOARD_FOLDERS)
     deeper = (entry for subfolder in folders for entry in _entries_below(subfolder))
-    missing = "" if tensorboard.available() else "tensorboard"
+    missing = "" if scalar_files.available() else "tensorboard"
     events = (entry for entry in (*entries, *deeper) if _is_events(entry))
     return [replace(_found(entry, folder, 1, EventFile), missing_package=missing) for entry in events]
 

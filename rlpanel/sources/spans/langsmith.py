@@ -13,7 +13,7 @@ from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.records.tool_calls import first_of, parsed_text
-from rlpanel.sources.spans.exchange import (
+from rlpanel.sources.spans.call_tree import (
     build_call,
     exchange_fields,
     read_exchange,

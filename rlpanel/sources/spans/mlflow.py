@@ -14,7 +14,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.json_parser import parse_value, to_python
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.spans.exchange import (
+from rlpanel.sources.spans.call_tree import (
     build_call,
     exchange_fields,
     read_exchange,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.records.chat_shapes import chat_messages
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse_value, to_python
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.responses_items import chat_messages
 
 Event = Mapping[str, Any]
 Fields = Iterator[tuple[str, Any]]

@@ -17,10 +17,10 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.sources.files.file_access import AnyPath, path_of, read_small
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
+from rlpanel.sources.records.chat_shapes import chat_messages
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, parse_value, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
-from rlpanel.sources.records.responses_items import chat_messages
 
 Fields = Iterator[tuple[str, Any]]
 

@@ -13,8 +13,7 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Any
 
-from rlpanel.errors import RLPanelError
-from rlpanel.extra_packages import install_command
+from rlpanel.errors import RLPanelError, install_command
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
 from rlpanel.store.backlog.workers import WorkerDied
 from rlpanel.store.cache.fingerprint import reading_fingerprint

@@ -1,29 +1,35 @@
-"""Pool of worker processes that index ranges, so that the reader thread is free for live lines.
-
-Each worker is a fresh interpreter, as with multiprocessing's ``spawn``, but does not import the caller's
-script: it may open a run at its top level, without a guard. A forked copy of a threaded process would not be
-safe, and unlike a thread, a process can be killed. If a worker dies, its range is tried once more in another
-one, then the error is reported to the caller. Workers end with their parent, even if that is killed, because
-their standard input is closed.
-"""
+"""Pool of worker processes that index ranges or run other functions, beside the reader thread."""
 
 from __future__ import annotations
 
 import json
 import os
 import pickle
+import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
+
+# -- workers -------------------------------------------------------------------------------------------
+# Pool of worker processes that index ranges, so that the reader thread is free for live lines.
+#
+# Each worker is a fresh interpreter, as with multiprocessing's ``spawn``, but does not import the caller's
+# script: it may open a run at its top level, without a guard. A forked copy of a threaded process would not
+# be safe, and unlike a thread, a process can be killed. If a worker dies, its range is tried once more in
+# another one, then the error is reported to the caller. Workers end with their parent, even if that is
+# killed, because their standard input is closed.
+
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -235,3 +241,56 @@ def yield_processor() -> None:
         os.nice(NICENESS)
     with suppress(OSError):  # only Linux has this file
         Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
+
+
+# -- task processes ------------------------------------------------------------------------------------
+# Runs functions in worker processes, as `workers` indexes ranges: no script of the caller is imported.
+
+
+def in_processes(tasks: Iterable[Callable[[], _Result]], jobs: int) -> Iterator[_Result]:
+    """Yield the results of tasks, in their order; the processes end with the iteration.
+
+    Parameters
+    ----------
+    tasks : iterable of callable
+        Functions of rlpanel with arguments, as `functools.partial`: they are pickled, and so are results.
+    jobs : int
+        Number of processes, 1 or more.
+
+    Raises
+    ------
+    WorkerDied
+        If a process died.
+    RLPanelError, OSError
+        As the task raises it; RuntimeError for another error.
+    """
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    workers: list[Worker] = []
+
+    def run(task: Callable[[], _Result]) -> _Result:
+        worker = idle.get()
+        try:
+            found: _Result = worker.run(task)
+            return found
+        except (EOFError, ValueError, pickle.UnpicklingError, BrokenPipeError) as error:
+            raise WorkerDied("a process that read samples died") from error
+        finally:
+            idle.put(worker)
+
+    waiting, running = iter(tasks), deque[Future[_Result]]()
+    with ThreadPoolExecutor(jobs, thread_name_prefix="rlpanel-tasks") as threads:
+        try:
+            for _ in range(jobs):
+                workers.append(Worker())
+                idle.put(workers[-1])
+            # Each process has a task that waits, so that none rests while results are taken.
+            running.extend(threads.submit(run, task) for task in islice(waiting, 2 * jobs))
+            while running:
+                yield running.popleft().result()
+                running.extend(threads.submit(run, task) for task in islice(waiting, 1))
+        finally:
+            for future in running:
+                future.cancel()
+            for worker in workers:
+                with suppress(OSError):
+                    worker.kill()

@@ -28,7 +28,7 @@ from pathlib import Path
 import xxhash
 
 from rlpanel.errors import UnsafePath
-from rlpanel.file_rights import FileRights
+from rlpanel.regular_files import FileRights
 from rlpanel.safe_files import MARKER, SafeFolder
 from rlpanel.sources.discovery.file_names import OWN_FOLDER
 from rlpanel.sources.files.file_access import AnyPath, reason_of

@@ -51,8 +51,7 @@ from rlpanel.store.cache.saved_state import (
     restore_column,
     saved_columns,
 )
-from rlpanel.store.cache.shared_index import OLD, Published, fetch, publish
-from rlpanel.store.cache.shelf import open_shelf
+from rlpanel.store.cache.shared_index import OLD, Published, fetch, open_shelf, publish
 from rlpanel.store.columns.columns import MAP_BYTES, Columns
 from rlpanel.store.columns.page_memory import release_mapped
 

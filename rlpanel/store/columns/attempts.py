@@ -10,7 +10,7 @@ as it had before (or as the median step has, if it had none). Earlier lines of t
 then belong to an older attempt.**
 
 If a counter such as ``epoch`` goes on where the steps begin again, a later epoch begins, and all lines count
-(see `training_progress`). Files that repeat steps of other files are compared by `resumed_files`.
+(see `resumed_files`). Files that repeat steps of other files are compared by `resumed_files`.
 
 Fewer lines are stragglers, as asynchronous trainers write them. A jump back by one step is never taken for
 a restart, because stragglers look the same. Two formats have no stragglers: if a step has one line, a jump
@@ -37,9 +37,8 @@ from rlpanel.store.columns.recorder_sessions import (
     SessionNumbers,
     latest_times,
 )
-from rlpanel.store.columns.resumed_files import Place, ResumedFiles, Spans
+from rlpanel.store.columns.resumed_files import Place, ResumedFiles, Spans, goes_on
 from rlpanel.store.columns.splits import TRAIN, TRAIN_CODE, RowSelector, split_code, split_codes, split_name
-from rlpanel.store.columns.training_progress import goes_on
 
 #: A restart goes back by at least this many logged steps.
 STEPS_BACK = 2

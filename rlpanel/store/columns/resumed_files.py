@@ -1,16 +1,4 @@
-"""Finds files in which a resumed job logged steps again that an earlier file has.
-
-Files are compared whose lines have no session of the recorder, per rank and split. Files that begin with the
-same step are those of one attempt, as processes write them side by side, unless their times differ.
-**A later group of files is another attempt if it repeats the steps of an earlier one with about the same
-prompts at each step, and together they have at least one and a half times the usual number of samples.** It
-begins with a later step, or, with several steps, after the last time of the earlier group. From that step on,
-the earlier group's rows then belong to an older attempt.
-
-Files that share a step in halves, as a rotated log does, files of other prompts, as data sets have, files
-that were written at the same time, and those whose names give other ranks are left as they are. So are those
-of a later epoch.
-"""
+"""Finds files in which a resumed job logged steps again, and steps of a later epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +14,49 @@ from rlpanel.sources.records.path_numbers import epoch_from_path, rank_of
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.columns.training_progress import goes_on
+
+# -- training progress ---------------------------------------------------------------------------------
+# Tells from columns that grow during training whether steps that come again are of a later epoch.
+#
+# A job that counts its steps anew in each epoch logs the same steps, but an ``epoch`` or another counter goes
+# on. In a job that was resumed, the counter repeats with the steps.
+
+
+#: Counters that go on where steps begin anew.
+COUNTERS = (
+    *("epoch", "epoch_id", "epoch_idx", "epoch_index", "current_epoch", "data_epoch"),
+    *("global_step", "global_steps", "total_steps", "samples_seen"),
+)
+
+
+def goes_on(columns: Columns, before: np.ndarray, after: np.ndarray) -> bool:
+    """Return True if a counter is higher in all rows of ``after`` than in those of ``before``."""
+    if not (len(before) and len(after)):
+        return False
+    for name in COUNTERS:
+        counter = columns.numbers.get(name)
+        if counter is None:
+            continue
+        values = counter.view(columns.rows)
+        if values[after].min() > values[before].max():  # NaN is never above or below
+            return True
+    return False
+
+
+# -- resumed files -------------------------------------------------------------------------------------
+# Finds files in which a resumed job logged steps again that an earlier file has.
+#
+# Files are compared whose lines have no session of the recorder, per rank and split. Files that begin with
+# the same step are those of one attempt, as processes write them side by side, unless their times differ. **A
+# later group of files is another attempt if it repeats the steps of an earlier one with about the same
+# prompts at each step, and together they have at least one and a half times the usual number of samples.** It
+# begins with a later step, or, with several steps, after the last time of the earlier group. From that step
+# on, the earlier group's rows then belong to an older attempt.
+#
+# Files that share a step in halves, as a rotated log does, files of other prompts, as data sets have, files
+# that were written at the same time, and those whose names give other ranks are left as they are. So are
+# those of a later epoch.
+
 
 #: Columns with the time of a sample: numbers, or texts that begin with a date.
 _TIMES = ("time", "timestamp", "wall_time", "created_at", "ts")

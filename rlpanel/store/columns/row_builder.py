@@ -22,7 +22,7 @@ from rlpanel.metrics.engine.column_info import is_computed
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields, unscored_columns
-from rlpanel.metrics.logprob_shift import shift_columns
+from rlpanel.metrics.logged_arrays import shift_columns
 from rlpanel.schema import ARRAYS, FIELD_REMARKS
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import (
@@ -35,6 +35,7 @@ from rlpanel.sources.records.record_types import (
 )
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.logged_columns import (
+    TokenArrays,
     ToolNames,
     field_remarks,
     separate_failed,
@@ -42,7 +43,6 @@ from rlpanel.store.columns.logged_columns import (
     texts_as_numbers,
 )
 from rlpanel.store.columns.page_memory import raise_trim_threshold
-from rlpanel.store.columns.token_arrays import TokenArrays
 
 log = logging.getLogger(__name__)
 

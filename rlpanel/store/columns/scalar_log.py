@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlpanel.errors import describe_error
-from rlpanel.extra_packages import install_command
+from rlpanel.errors import describe_error, install_command
 from rlpanel.sources.files.file_access import AnyPath, Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.find_scalars import FoundScalars, find_scalars

@@ -1,22 +1,33 @@
-"""Lines from before those that are being written: the backlog of a run, and lines that are read again.
-
-Long files are read in ranges from their ends, and their results become rows. Lines are read again if the
-adapter of their file has changed since they were read.
-"""
+"""Reads beside the newest lines: the backlog, lines that are read again, and remote bytes all at once."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
 from rlpanel.errors import SourceChanged
 from rlpanel.sources.discovery.directory import RolloutFileInfo
+from rlpanel.sources.files.file_access import (
+    AnyPath,
+    drop_fetched,
+    fetch_ahead,
+    is_remote,
+    listing_version,
+)
+from rlpanel.sources.files.storage_requests import Span
 from rlpanel.sources.readers.jsonl import ChangedLine
 from rlpanel.sources.records.record_types import Adapter, changed_lines
 from rlpanel.store.backlog.backlog import open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.index.run_content import RunContent
-from rlpanel.store.index.run_files import RunFile
+from rlpanel.store.index.run_files import RunFile, RunFiles
+
+# -- older lines ---------------------------------------------------------------------------------------
+# Lines from before those that are being written: the backlog of a run, and lines that are read again.
+#
+# Long files are read in ranges from their ends, and their results become rows. Lines are read again if the
+# adapter of their file has changed since they were read.
 
 
 class BacklogRanges:
@@ -153,3 +164,79 @@ class LinesAgain:
         if len(lines) < len(read) or cost >= tail.offset or file.reader.generation != file.generation:
             return None
         return [(line, changed[line.offset]) for line in lines]
+
+
+# -- remote fetch --------------------------------------------------------------------------------------
+# Fetches the bytes of many remote files at once before they are read, and says whether any has changed.
+
+
+#: Most files whose bytes are fetched at the same time, and most bytes.
+AT_ONCE, MAX_BYTES = 1024, 32 << 20
+#: Seconds after which the files are looked at although no listing has changed, and most share of such looks.
+LOOK_AGAIN, SHARE = 15.0, 0.05
+
+
+class RemoteFetch:
+    """Fetches what the next turns of a run's files will read.
+
+    Parameters
+    ----------
+    path : path
+        The run's folder.
+    files : RunFiles
+    budget : int
+        Most bytes that are read of a file in one turn.
+    """
+
+    def __init__(self, path: AnyPath, files: RunFiles, budget: int) -> None:
+        self._path, self._files, self._budget = path, files, budget
+        self._fetched: set[int] = set()
+        self._version, self._looked, self._look_again = -1, 0.0, LOOK_AGAIN
+
+    @classmethod
+    def of(cls, path: AnyPath, files: RunFiles, budget: int) -> RemoteFetch | None:
+        """Return the fetcher of a run; None for a run on this machine."""
+        return cls(path, files, budget) if is_remote(path) else None
+
+    def is_same(self) -> bool:
+        """Return True if the listings show what they showed at the last call that returned False.
+
+        It is False if a listing fails, and every `LOOK_AGAIN` seconds, or less often where looks take long.
+        """
+        try:
+            version = listing_version(self._path)
+        except OSError:
+            version = -1
+        now = time.monotonic()
+        if version >= 0 and version == self._version and now < self._looked + self._look_again:
+            return True
+        self._version, self._looked = version, now
+        return False
+
+    def note_look(self) -> None:
+        """Note that the files were looked at, after `is_same` returned False: that takes long if many."""
+        self._look_again = max(LOOK_AGAIN, (time.monotonic() - self._looked) / SHARE)
+
+    def before(self, file: RunFile) -> None:
+        """Fetch the bytes of a file whose turn it is, and of those that follow, unless that was done."""
+        if file.number not in self._fetched:
+            self._fetch([file, *self._files.upcoming(AT_ONCE - 1)])
+        self._fetched.discard(file.number)
+
+    def end(self) -> None:
+        """Free what was fetched and not read, once no file has unread lines."""
+        if self._fetched and not self._files.has_waiting:
+            self._fetched.clear()
+            drop_fetched(self._path)
+
+    def _fetch(self, files: list[RunFile]) -> None:
+        spans: list[Span] = []
+        self._fetched, left = set(), MAX_BYTES
+        for file in files:
+            wanted = file.reader.tail.next_spans(self._budget)
+            left -= sum(span.end - span.start for span in wanted)
+            if left < 0 and spans:
+                break
+            spans += wanted
+            self._fetched.add(file.number)
+        fetch_ahead(spans)

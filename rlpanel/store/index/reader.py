@@ -18,8 +18,8 @@ from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.folder_watches import FolderWatches, IntervalTimer, RescanTimer, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.summary_store import SummaryStore
-from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import MAX_CHARS, TextCache
 
 log = logging.getLogger(__name__)
 

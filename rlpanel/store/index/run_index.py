@@ -27,18 +27,16 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.row_table import RowTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.barrier import Barrier, gained
-from rlpanel.store.index.folder_settings import AGAIN, Setting, run_settings
-from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
-from rlpanel.store.index.remote_fetch import RemoteFetch
+from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain, RemoteFetch
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
-from rlpanel.store.index.run_folder import RunFolder
+from rlpanel.store.index.run_folder import AGAIN, RunFolder, Setting, run_settings
 from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.index.snapshot_builder import SnapshotBuilder
 from rlpanel.store.index.summary_store import SummaryStore, summarize
-from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import MAX_CHARS, TextCache
 
 #: After reading this many bytes, free memory is returned to the system.
 TRIM_AFTER_BYTES = 64 << 20

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.index.folder_settings import Setting, settings_of
+from rlpanel.store.index.run_folder import Setting, settings_of
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
 FILE, VERSION = "summary", 5

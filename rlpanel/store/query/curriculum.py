@@ -13,8 +13,7 @@ from rlpanel.number_text import number
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.filter_columns import prompt_key
-from rlpanel.store.snapshot.prompt_classes import CLASSES
-from rlpanel.store.snapshot.prompt_costs import PromptCosts, known_sum
+from rlpanel.store.snapshot.prompt_classes import CLASSES, PromptCosts, known_sum
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Labels that may hold the id of a prompt; the first that the run has is written.

@@ -24,7 +24,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Locator, Record
-from rlpanel.store.columns.token_arrays import all_tokens, unfit_note
+from rlpanel.store.columns.logged_columns import all_tokens, unfit_note
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot

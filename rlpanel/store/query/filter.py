@@ -18,8 +18,7 @@ import numpy as np
 
 from rlpanel.errors import FilterError
 from rlpanel.store.query import filter_syntax
-from rlpanel.store.query.search_pattern import require_short, written_out
-from rlpanel.store.query.text_predicate import TextPredicate
+from rlpanel.store.query.text_predicate import TextPredicate, require_short, written_out
 from rlpanel.texts.final_answers import DIFFERENT, EQUAL, UNCLEAR
 
 #: Kinds of columns: numbers, short texts kept in memory, and long texts that are read from the files.

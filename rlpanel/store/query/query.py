@@ -15,11 +15,10 @@ import numpy as np
 
 from rlpanel.errors import FilterError
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.answer_columns import answer_columns
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Truth
-from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope, answer_columns
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, scan, scan_newest_first
 from rlpanel.store.snapshot.snapshot import Snapshot

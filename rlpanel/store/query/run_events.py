@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeGuard
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath, reason_of
 from rlpanel.store.columns.splits import is_evaluation_split
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: File of the trainer's events in the run's folder; `rlpanel.recording` writes it.

@@ -21,10 +21,10 @@ from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import PLAYED
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.answer_columns import AnswerColumns, answer_columns
 from rlpanel.store.query.csv_text import csv_text
 from rlpanel.store.query.fetch_sample import fetch_all_texts
-from rlpanel.store.query.sample_notes import Note, Notes
+from rlpanel.store.query.filter_columns import AnswerColumns, answer_columns
+from rlpanel.store.query.notes_beside_log import Note, Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.final_answers import AUTO
 

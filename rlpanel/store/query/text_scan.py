@@ -29,8 +29,7 @@ from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.sources.records.message_spellings import ROLES
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts, file_order
-from rlpanel.store.query.search_pattern import ByteSearch, fold_bytes
-from rlpanel.store.query.text_predicate import TextPredicate, forms_of
+from rlpanel.store.query.text_predicate import ByteSearch, TextPredicate, fold_bytes, forms_of
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of blocks that a thread searches before it reports.

@@ -1,16 +1,20 @@
-"""Cache of results that several sessions need from the same object, such as the points of a curve.
-
-A result is computed once, and dropped together with the object it was computed from.
-"""
+"""Caches that sessions share: results of one object, and texts that were read from the log files."""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import TypeVar, cast
 
-from cachetools import FIFOCache
+from cachetools import FIFOCache, LRUCache
+
+# -- snapshot cache ------------------------------------------------------------------------------------
+# Cache of results that several sessions need from the same object, such as the points of a curve.
+#
+# A result is computed once, and dropped together with the object it was computed from.
+
 
 T = TypeVar("T")
 
@@ -56,3 +60,44 @@ def _results_of(source: object, kind: str, most: int) -> FIFOCache:
         kinds = _results[id(source)] = {}
         weakref.finalize(source, _results.pop, id(source), None).atexit = False
     return kinds.setdefault(kind, FIFOCache(most))
+
+
+# -- text cache ----------------------------------------------------------------------------------------
+# Cache of sample texts that were read from the log files, shared by the runs of a reader.
+
+
+#: Size of the cache in characters. Pages that follow a run share a step's texts, so each is read once.
+MAX_CHARS = 64 << 20
+
+Texts = dict[str, str]
+
+
+class TextCache:
+    """Least-recently-used cache of texts. Thread-safe.
+
+    Parameters
+    ----------
+    most : int
+        Maximum number of characters.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._lock = threading.Lock()
+        self._texts: LRUCache[Hashable, Texts] = LRUCache(most, getsizeof=_size)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._texts
+
+    def get(self, key: Hashable) -> Texts | None:
+        """Return the texts and mark them as recently used; None if they are not cached."""
+        with self._lock:
+            return self._texts.get(key)
+
+    def put(self, key: Hashable, texts: Texts) -> None:
+        """Store texts and evict the least recently used ones beyond the limit."""
+        with self._lock, suppress(ValueError):  # a text that is longer than the limit is not kept
+            self._texts[key] = texts
+
+
+def _size(texts: Texts) -> int:
+    return sum(map(len, texts.values()))

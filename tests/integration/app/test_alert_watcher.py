@@ -30,8 +30,7 @@ from rlpanel.app.alerts.alert_delivery import (
     Webhook,
     from_settings,
 )
-from rlpanel.app.alerts.alert_watcher import AlertWatcher
-from rlpanel.app.live_runs import LiveRuns
+from rlpanel.app.alerts.alert_watcher import AlertWatcher, LiveRuns
 from rlpanel.app.server.background_service import Service
 from rlpanel.app.server.health_endpoint import Observed, health, registry_of
 from rlpanel.board_url import read_query

@@ -15,9 +15,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from rlpanel.app.alerts.alert_delivery import NotDelivered, Webhook, from_settings
+from rlpanel.app.alerts.alert_delivery import (
+    FORMATS,
+    NotDelivered,
+    Webhook,
+    chat_format,
+    chat_text,
+    from_settings,
+    refusal,
+)
 from rlpanel.app.alerts.alert_watcher import alert_json
-from rlpanel.app.alerts.chat_webhook import FORMATS, chat_format, chat_text, refusal
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.settings import Alerts

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from rlpanel.errors import SettingError
-from rlpanel.mcp_server.board_client import BoardClient
+from rlpanel.mcp_server.http_server import BoardClient
 from rlpanel.runtime import Runtime
 from tests.factories import write_run
 from tests.ui.board import Served

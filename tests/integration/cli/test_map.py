@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources.mapping.proposal import ASKED
+from rlpanel.sources.mapping.first_records import ASKED
 from tests.factories import append
 from tests.integration.cli.command_line import answered_at_terminal, run_in
 from tests.unknown_files import COUNT, FILES, write_unknown

@@ -18,7 +18,7 @@ from typing import Any
 import rlpanel
 from rlpanel.cli.file_commands import peak_memory
 from rlpanel.store.index.summary_store import SummaryStore
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.notes_beside_log import Notes
 from tests.limits import small_runtime
 
 MEMORY, SECONDS = 8 << 30, 60

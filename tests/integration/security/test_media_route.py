@@ -12,8 +12,8 @@ import pytest
 
 import rlpanel
 from rlpanel import Run
-from rlpanel.app.server.media_endpoint import CHUNK
-from rlpanel.panels.session.media_addresses import PageMedia
+from rlpanel.app.server.page_endpoints import CHUNK
+from rlpanel.panels.session.page_addresses import PageMedia
 from rlpanel.runtime import default_runtime
 from rlpanel.sources.records.embedded_media import Medium
 from rlpanel.store.query.sample_media import HEAD, OpenMedium, PlayableMedium, playable

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.app.board.board import Board
-from rlpanel.panels.sample.sample_actions import SampleActions
+from rlpanel.panels.sample.sample_detail import SampleActions
 from tests.integration.forked import run_module
 from tests.integration.http_client import Answer, ask
 from tests.integration.server_process import ServerProcess

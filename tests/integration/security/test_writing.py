@@ -22,7 +22,7 @@ from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.slime_convert import convert
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.notes_beside_log import Notes
 from tests.factories import append, line, write_run
 from tests.integration.forked import run_module, start_parent
 from tests.limits import SAVED, small_runtime

@@ -14,8 +14,7 @@ from rlpanel.errors import SettingError
 from rlpanel.settings import Reading
 from rlpanel.sources.files import remote
 from rlpanel.store.cache.run_cache import RunCache
-from rlpanel.store.cache.shared_index import Lease, newest
-from rlpanel.store.cache.shelf import Shelf, open_shelf
+from rlpanel.store.cache.shared_index import Lease, Shelf, newest, open_shelf
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import line
 from tests.limits import SAVED

@@ -21,14 +21,11 @@ from textual.widgets import DataTable, Static, TabbedContent
 from rlpanel.queries.runs import runs
 from rlpanel.queries.table import Table
 from rlpanel.runtime import default_runtime
-from rlpanel.terminal_ui.curve_view import CurveView
-from rlpanel.terminal_ui.findings_view import FindingsView
-from rlpanel.terminal_ui.help_screen import HelpScreen
 from rlpanel.terminal_ui.run_list_screen import RunListScreen
 from rlpanel.terminal_ui.run_screen import RunScreen
 from rlpanel.terminal_ui.sample_screen import SampleScreen
-from rlpanel.terminal_ui.samples_view import SamplesView
-from rlpanel.terminal_ui.top_app import TopApp
+from rlpanel.terminal_ui.top_app import HelpScreen, TopApp
+from rlpanel.terminal_ui.widgets import CurveView, FindingsView, SamplesView
 from tests.factories import append, line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"

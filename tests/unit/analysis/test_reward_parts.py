@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.analysis.reward_parts import REST, RewardAnatomy, RewardPart, reward_anatomy
-from rlpanel.analysis.reward_split import fitted_sum
+from rlpanel.analysis.reward_parts import REST, RewardAnatomy, RewardPart, fitted_sum, reward_anatomy
 
 GROUPS, SIZE = 30, 4
 

@@ -13,8 +13,8 @@ import pytest
 
 import rlpanel
 from rlpanel.analysis.change_sentences import sentences
-from rlpanel.analysis.curve_parts import can_split, curve_parts
 from rlpanel.analysis.step_change import explain_step
+from rlpanel.analysis.step_windows import can_split, curve_parts
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.metrics.engine.segments import Segments

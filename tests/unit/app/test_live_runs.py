@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.live_runs import LiveRuns
+from rlpanel.app.alerts.alert_watcher import LiveRuns
 from rlpanel.settings import LiveRunLimits, Reading
 from rlpanel.store.index.reader import Reader
 from tests.factories import write_run

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.bisect.bisection import Bisection
+from rlpanel.bisect.bisection import STAGES, Bisection
 from rlpanel.bisect.chain import BisectProgress, bisect_run
-from rlpanel.bisect.chain_words import STAGES
 from rlpanel.errors import SettingError
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.store.index.run_index import RunIndex

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.bisect.explained_share import WindowSamples, explained_share, left_out_share
-from rlpanel.bisect.undoing_samples import SampleSet, smallest_removal
+from rlpanel.bisect.bisection import SampleSet, smallest_removal
+from rlpanel.bisect.carried_changes import WindowSamples, explained_share, left_out_share
 
 COUNT = 400
 

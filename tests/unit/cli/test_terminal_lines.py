@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from rlpanel.cli.terminal_text import next_commands, plain_text, wrapped
-from rlpanel.queries.bisect import bisect
 from rlpanel.queries.drift import drift
+from rlpanel.queries.explain import bisect
 from rlpanel.queries.findings import findings
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlpanel.divergence.loss_streams import loss_streams
+from rlpanel.divergence.paired_streams import loss_streams
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.settings import FindingSettings
 from tests.bench.finding_scores import open_folder

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.divergence.evaluation_prompts import held_out_prompts
-from rlpanel.divergence.held_out_parting import sign_chance
+from rlpanel.divergence.held_out_parting import held_out_prompts, sign_chance
 from rlpanel.divergence.run_divergence import Divergence
 from tests.bench.finding_scores import open_folder
 from tests.unit.divergence.two_runs import compared, rewards, write

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlpanel import open_run
-from rlpanel.drift.run_corrections import run_corrections
+from rlpanel.drift.corrections import run_corrections
 from tests.unit.drift.test_taken_away import masked_run
 
 #: Settings as the trainer spells them, and the corrections that they mean: name, low, high.

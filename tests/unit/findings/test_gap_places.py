@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.findings.gap_places import gap_place
+from rlpanel.findings.explained import gap_place
 from tests.factories import append, line
 
 TOKENS, SAMPLES = 12, 8

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from rlpanel.findings.engine.rule import RULES
-from rlpanel.findings.rule_page import rule_address
+from rlpanel.panels.findings.findings_list import rule_address
 
 PAGE = Path(__file__).parents[3] / "docs" / "findings.md"
 INDEX = "https://example.org/owner/rlpanel/blob/main/docs/index.md"

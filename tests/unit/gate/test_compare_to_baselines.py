@@ -14,7 +14,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.queries.across_runs.gate import gate
+from rlpanel.queries.gate import gate
 from rlpanel.queries.table import Table
 from tests.factories import append, line
 from tests.unit.gate.gate_runs import write_baselines, write_seed

@@ -5,19 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.gate.aligned_windows import align
+from rlpanel.gate.run_series import align
 from rlpanel.gate.spread_test import (
     contrasts,
     detectable,
     enough_baselines,
     first_window,
+    floored_tail,
     holm,
     noise_within,
+    quantile,
     standard_error,
     step_variance,
+    upper_tail,
     window_means,
 )
-from rlpanel.gate.student_t import floored_tail, quantile, upper_tail
 from tests.bench.gate import Setting, simulate
 
 

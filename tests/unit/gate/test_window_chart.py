@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.gate.window_chart import round_ticks
+from rlpanel.gate.gate_files import round_ticks
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.app.demo import ROLLOUTS, Recording, read_recording
-from rlpanel.lint.lint_result import RuleResult
+from rlpanel.lint.lint_rule import RuleResult
 from rlpanel.lint.linter import Linter, LintProgress
 
 Lines = list[dict[str, Any]]

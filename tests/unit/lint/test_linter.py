@@ -12,9 +12,9 @@ import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
+from rlpanel.lint.lint_rows import StepTallies
 from rlpanel.lint.lint_rule import LintRule
 from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
-from rlpanel.lint.step_tallies import StepTallies
 from tests.unit.lint.linted_runs import (
     LATER,
     Lines,

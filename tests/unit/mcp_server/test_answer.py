@@ -6,9 +6,17 @@ import json
 
 import pytest
 
-from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, AnswerPage, answer, estimated_tokens
-from rlpanel.mcp_server.answer_rows import lean, omitted_keys, rounded
-from rlpanel.mcp_server.page_cursor import PageCursor
+from rlpanel.mcp_server.answer import (
+    NOTICE,
+    AnswerLimits,
+    AnswerPage,
+    PageCursor,
+    answer,
+    estimated_tokens,
+    lean,
+    omitted_keys,
+    rounded,
+)
 from rlpanel.queries.sample import sample
 from rlpanel.queries.table import Table, TableColumn, TableSpec
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from rlpanel.errors import SettingError
-from rlpanel.mcp_server.page_cursor import MAX_CHARS, PageCursor, question_digest, read, written
+from rlpanel.mcp_server.answer import MAX_CHARS, PageCursor, question_digest, read, written
 
 ASKED = {"run": "exp", "filter": "reward < 0", "columns": ["reward"], "limit": 20}
 

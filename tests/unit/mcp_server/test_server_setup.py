@@ -11,11 +11,10 @@ import pytest
 
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
-from rlpanel.mcp_server.agent_prompts import PROMPTS
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.doc_pages import PAGES, metric_names, metric_text, page_text, read_page
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.mcp_server.server_setup import create_server
+from rlpanel.mcp_server.server_setup import PROMPTS, create_server
 from rlpanel.mcp_server.tool_server import WRITING
 from tests.mcp_tools import READING
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlpanel.metrics.engine.ragged import ragged_fields
-from rlpanel.metrics.logprob_shift import shift_columns, shifts
+from rlpanel.metrics.logged_arrays import shift_columns, shifts
 
 DRAW = np.random.default_rng(5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.metrics.response_quality import distinct_4, zlib_ratio
+from rlpanel.metrics.rollout_endings import distinct_4, zlib_ratio
 from tests.factories import append, line
 
 LOOP = "again and " * 50

@@ -12,8 +12,8 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
+from rlpanel.outcomes.failure_classes import CLASSES, NOT_READ
 from rlpanel.outcomes.failure_study import FailureStudy, failures_of
-from rlpanel.outcomes.failure_words import CLASSES, NOT_READ
 from rlpanel.outcomes.judge_study import study_judges
 from tests.ended_runs import SAMPLES, call, write_ended_run
 

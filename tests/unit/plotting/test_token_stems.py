@@ -11,7 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.plotting import rollout_plots
+from rlpanel.plotting import sample_plots
 from tests.drawn import options_of
 from tests.factories import append, line, write_run
 
@@ -37,10 +37,10 @@ def test_a_long_response_is_thinned_to_its_outliers() -> None:
     values = np.zeros(9000)
     values[[0, 4501, 8999]] = 5.0, -7.0, 3.0
     table = pd.DataFrame({"position": np.arange(9000), "kl_k3": values})
-    shown, size = rollout_plots.thinned(table, "kl_k3")
+    shown, size = sample_plots.thinned(table, "kl_k3")
     assert (size, len(shown)) == (3, 3000)
     assert shown[shown.kl_k3 != 0].position.tolist() == [0, 4501, 8999]
-    assert rollout_plots.thinned(table[:4000], "kl_k3")[1] == 1
+    assert sample_plots.thinned(table[:4000], "kl_k3")[1] == 1
 
 
 def test_a_token_does_not_end_the_script_of_a_notebook(tmp_path: Path) -> None:

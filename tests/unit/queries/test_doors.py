@@ -18,7 +18,7 @@ from rlpanel.errors import QueryError
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.tool_server import tool_of
-from rlpanel.panels.notebook.run_binding import AnswerTable, context_of
+from rlpanel.panels.notebook.notebook_frame import AnswerTable, context_of
 from rlpanel.queries.question import QUESTIONS, Question, question
 from rlpanel.queries.question_options import Option
 from rlpanel.queries.run_data import RunData

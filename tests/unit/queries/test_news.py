@@ -11,9 +11,9 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
+from rlpanel.queries.events import MAX_STEPS, news
 from rlpanel.queries.findings import findings
-from rlpanel.queries.news import MAX_STEPS, news
-from rlpanel.queries.reports.notes import annotate
+from rlpanel.queries.reports.claim_report import annotate
 from rlpanel.queries.steps import steps
 from tests.factories import append, line, write_run
 

@@ -9,7 +9,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.queries.reports.quoted_place import quoted_place
+from rlpanel.panels.investigations.claim_writer import quoted_place
 
 
 def test_a_selection_is_found_where_the_log_has_it(tmp_path: Path) -> None:

@@ -13,42 +13,30 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import FilterError, RunNotFound, SampleNotFound, SettingError
-from rlpanel.queries.across_runs.compare import compare
-from rlpanel.queries.across_runs.diverge import diverge
-from rlpanel.queries.across_runs.gate import gate
-from rlpanel.queries.across_runs.settings_list import settings_list
-from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
-from rlpanel.queries.column_list import column_list
-from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift, experts, taken_away
-from rlpanel.queries.endings.failures import failures
-from rlpanel.queries.endings.judges import judges
-from rlpanel.queries.events import events
-from rlpanel.queries.explain import clusters, explain
-from rlpanel.queries.findings import findings
+from rlpanel.queries.events import events, news
+from rlpanel.queries.explain import bisect, clusters, contrast, explain
+from rlpanel.queries.findings import findings, lint
+from rlpanel.queries.gate import gate
 from rlpanel.queries.groups import groups
-from rlpanel.queries.in_flight import in_flight
-from rlpanel.queries.learning.prompt_economics import prompt_costs
 from rlpanel.queries.learning.rewards import reward_parts, reward_pays
 from rlpanel.queries.learning.token_courses import changed_tokens, token_trend
 from rlpanel.queries.learning.trends import learned, trend
 from rlpanel.queries.learning.update import update, what_if
-from rlpanel.queries.lint import lint
-from rlpanel.queries.news import news
-from rlpanel.queries.prompt_list import prompts
+from rlpanel.queries.prompt_list import prompt_costs, prompts
 from rlpanel.queries.question_options import selection_of
-from rlpanel.queries.reports.claim_report import add_entry, remove_entry, report
-from rlpanel.queries.reports.notes import annotate, notes
+from rlpanel.queries.reports.claim_report import add_entry, annotate, notes, remove_entry, report
+from rlpanel.queries.rollout_outcomes import failures, judges
+from rlpanel.queries.rollouts import in_flight, tree
 from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
-from rlpanel.queries.samples import samples
-from rlpanel.queries.search import search
-from rlpanel.queries.sql import sql
+from rlpanel.queries.samples import samples, search
+from rlpanel.queries.sql import column_list, sql
 from rlpanel.queries.steps import scalars, steps
 from rlpanel.queries.table import Table
 from rlpanel.queries.tokens import tokens
-from rlpanel.queries.tree import tree
+from rlpanel.queries.two_runs import compare, diverge, settings_list
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams

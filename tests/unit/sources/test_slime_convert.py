@@ -11,7 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import RunNotFound
-from rlpanel.sources.pickles.slime_rows import rows, trained_samples
+from rlpanel.sources.pickles.dump_worker import rows, trained_samples
 from rlpanel.sources.slime_convert import convert
 from tests.torch_dump import write_torch
 

@@ -12,7 +12,7 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.queries.reports.notes import annotate
+from rlpanel.queries.reports.claim_report import annotate
 from tests.factories import append, line, write_run
 
 pytest.importorskip("duckdb")

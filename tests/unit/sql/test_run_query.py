@@ -16,7 +16,7 @@ from rlpanel.errors import QueryError
 from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
-from rlpanel.queries.reports.notes import annotate
+from rlpanel.queries.reports.claim_report import annotate
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import NESTED, Table
 from rlpanel.sql import run_query
@@ -142,7 +142,7 @@ def test_a_metric_of_tokens_that_was_not_logged_is_null(run: Run) -> None:
 
 
 def test_tokens_of_too_many_lines_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.sql.step_turns.MAX_BYTES", 1000)
+    monkeypatch.setattr("rlpanel.sql.sample_relation.MAX_BYTES", 1000)
     with pytest.raises(QueryError, match="choose fewer steps"):
         run.sql("from tokens(1, 3)")
 

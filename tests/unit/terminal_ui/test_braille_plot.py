@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.terminal_ui.curve_view import braille_lines
+from rlpanel.terminal_ui.widgets import braille_lines
 
 
 def dots(lines: list[str]) -> set[tuple[int, int]]:

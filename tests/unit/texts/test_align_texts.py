@@ -13,8 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from rlpanel.panels.tokens.token_view import pack_sample
 from rlpanel.schema import Sample
-from rlpanel.texts.align_texts import align_texts
-from rlpanel.texts.display_text import TokenKind, decode
+from rlpanel.texts.display_text import TokenKind, align_texts, decode
 
 CORPUS = [
     "The cat sat on the mat, and the dog sat by the door.",

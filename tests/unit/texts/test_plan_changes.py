@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.texts.plan_changes import PlanChange, plan_changes
+from rlpanel.texts.agent_line import PlanChange, plan_changes
 
 
 @pytest.mark.parametrize(

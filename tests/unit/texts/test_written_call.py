@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlpanel.texts.written_call import ONE_LINE, is_unreadable, written_call
+from rlpanel.texts.agent_line import ONE_LINE, is_unreadable, written_call
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlpanel.queries.learning.update import update
-from rlpanel.update.next_steps import NextSteps, next_steps
+from rlpanel.update.phrase_weights import NextSteps, next_steps
 from tests.unit.update.test_read_batch import opened
 
 STEPS, SAMPLES = 6, 12

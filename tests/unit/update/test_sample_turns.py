@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlpanel.update.sample_turns import SampleTurns, sample_turns
+from rlpanel.update.update_tree import SampleTurns, sample_turns
 from tests.unit.update.test_read_batch import grpo, lines, opened
 
 

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from rlpanel.app.board.board import Board
-from rlpanel.app.board.browser_window import BrowserWindow
+from rlpanel.app.board.board import Board, BrowserWindow
 from rlpanel.board_url import KEYS, MAX_QUERY
 from tests.factories import write_run
 from tests.page_parts import send

@@ -9,7 +9,7 @@ import pytest
 
 from rlpanel.app.board.board import Board
 from rlpanel.panels.first_view.first_view import first_view_html
-from rlpanel.panels.samples.query_bar import QueryBar
+from rlpanel.panels.samples.sample_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.status.notices import LinkNotice, notice_html
 from tests.factories import write_run

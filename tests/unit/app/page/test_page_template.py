@@ -10,7 +10,7 @@ from bokeh.document import Document
 from bokeh.models import ImportedStyleSheet
 from bokeh.resources import Resources
 
-from rlpanel.app.page.page_template import (
+from rlpanel.app.page.page import (
     SYSTEM_COOKIE,
     THEME_COOKIE,
     apply_template,

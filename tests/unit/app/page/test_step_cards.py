@@ -13,7 +13,7 @@ from rlpanel.app.page.page_regions import StepCards
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
-from rlpanel.panels.step.step_summary import StepSummary
+from rlpanel.panels.step.step_bar import StepSummary
 from tests.factories import append, line
 
 

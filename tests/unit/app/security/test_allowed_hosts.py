@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from rlpanel.app.security.host_and_origin import AllowedHosts, host_name, is_loopback
+from rlpanel.app.security.http_headers import AllowedHosts, host_name, is_loopback
 
 
 def request(**headers: str) -> HTTPServerRequest:

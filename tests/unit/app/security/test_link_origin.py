@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tornado.httputil import HTTPHeaders
 
-from rlpanel.app.security.host_and_origin import after_login, comes_from_elsewhere
+from rlpanel.app.security.http_headers import after_login, comes_from_elsewhere
 
 
 @pytest.mark.parametrize(

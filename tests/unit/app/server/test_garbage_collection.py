@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rlpanel.app.server.garbage_collection import EVERY, exclude_old_objects
+from rlpanel.app.server.server import EVERY, exclude_old_objects
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
 from rlpanel.panels.session.session_hub import SessionHub

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from rlpanel.panels.compare.turn_alignment import (
+from rlpanel.panels.compare.turn_pair import (
     CALLS,
     ENDS,
     OTHER_ARGUMENTS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.panels.compare.text_pair import response_side
+from rlpanel.panels.compare.text_diff import response_side
 from rlpanel.panels.compare.turn_pair import BUDGET, rollouts_html
 from rlpanel.schema import Sample
 from rlpanel.texts.prompt_parts import TextStyle

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.analysis.text_turns import conversation_of
-from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
-from rlpanel.panels.conversation.turn_tokens import turn_tokens
+from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of, turn_tokens
 from rlpanel.schema import Sample
 
 

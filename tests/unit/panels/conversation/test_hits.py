@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from rlpanel.analysis.text_turns import conversation_of
-from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
+from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of, turn_tokens
 from rlpanel.panels.conversation.hits import MAX_HITS, Hit, hits_of
-from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate
 from tests.conversations import called

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlpanel import open_run
 from rlpanel.analysis.text_turns import conversation_of
-from rlpanel.panels.conversation.turn_tokens import turn_tokens
+from rlpanel.panels.conversation.blocks import turn_tokens
 
 
 def say(role: str, content: str, **fields: Any) -> dict[str, Any]:

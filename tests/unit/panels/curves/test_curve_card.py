@@ -10,14 +10,14 @@ from bokeh.models import VArea
 
 import rlpanel
 from rlpanel.display_settings import Display
+from rlpanel.panels.curves.curve_bar import Curve
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_plot import CurveWindow
-from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.export.card_head import CardHead
+from rlpanel.panels.export.card_export import CardHead
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.context_parts import MarkedSteps
 from tests.factories import append, line, write_run
 from tests.page_parts import part_of, send
 

@@ -8,7 +8,7 @@ import pytest
 
 import rlpanel
 from rlpanel.app.demo import write_recording
-from rlpanel.panels.curves.curve_selection import curves_of
+from rlpanel.panels.curves.curve_bar import curves_of
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from bokeh.models import GlyphRenderer, Text
 
 import rlpanel
+from rlpanel.panels.curves.curve_bar import Curve
 from rlpanel.panels.curves.curve_card import CurveCard
-from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.curve_marks import MAX_MARKS, marks_of
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.curves.event_marks import MAX_MARKS, marks_of
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.marked_steps import ChainMark
+from rlpanel.panels.session.context_parts import ChainMark
 from rlpanel.store.query.run_events import RunEvent
 from tests.factories import write_run
 from tests.page_parts import send

@@ -15,8 +15,7 @@ import pandas as pd
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
-from rlpanel.panels.curves.trainer_scalars import comparison_of, drawn_over
+from rlpanel.panels.curves.trainer_scalars import LogComparison, comparison_of, comparisons, drawn_over
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Progress
 from tests.factories import append, line, write_run

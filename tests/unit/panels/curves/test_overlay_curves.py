@@ -13,10 +13,10 @@ from bokeh.models import ColumnDataSource
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panels.curves.overlay_curves import OverlayCurves
+from rlpanel.panels.curves.curve_points import OverlayCurves
 from rlpanel.panels.plots.quiet_figure import quiet_figure
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import OverlayRun
+from rlpanel.panels.session.context_parts import OverlayRun
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run

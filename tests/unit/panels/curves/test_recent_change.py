@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.panels.curves.trend_mark import recent_change
+from rlpanel.panels.curves.curve_marks import recent_change
 
 NOISY = np.random.default_rng(0).normal(0.5, 0.1, 40)
 

@@ -11,7 +11,7 @@ import pytest
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
-from rlpanel.panels.curves.curve_selection import curves_of
+from rlpanel.panels.curves.curve_bar import curves_of
 from rlpanel.panels.session.context import Context
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex

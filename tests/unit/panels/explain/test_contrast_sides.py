@@ -9,7 +9,7 @@ import pytest
 import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.panels.explain.contrast_sides import parse_range, ranges_of
-from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.context_parts import MarkedSteps
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import write_run
 

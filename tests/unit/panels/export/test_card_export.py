@@ -15,12 +15,11 @@ from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.export.card_export import file_name
-from rlpanel.panels.export.exporter import Exporter
+from rlpanel.panels.export.card_export import Exporter, file_name
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.panels.session.overlay_run import OverlayRun
+from rlpanel.panels.session.context_parts import OverlayRun
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from tests.factories import write_run
 from tests.page_parts import parts_of, send

@@ -18,9 +18,9 @@ from rlpanel.display_settings import Display
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.export.card_head import CardHead
+from rlpanel.panels.export.card_export import CardHead
 from rlpanel.panels.export.python_cell import MAX_UIDS, curve_cell, finding_cell, sample_cell, samples_cell
-from rlpanel.panels.samples.query_bar import QueryBar
+from rlpanel.panels.samples.sample_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.schema import Sample

@@ -6,8 +6,8 @@ import pytest
 
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
+from rlpanel.panels.findings.findings_badge import finding_json
 from rlpanel.panels.findings.findings_list import list_html
-from rlpanel.panels.findings.findings_popup import finding_json
 from rlpanel.panels.language.labels import CHINESE, tr, using
 from rlpanel.store.snapshot.snapshot import Snapshot
 

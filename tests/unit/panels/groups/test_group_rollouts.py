@@ -11,8 +11,7 @@ import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.panels.compare.siblings import rollout_summary
-from rlpanel.panels.groups.group_rollouts import own_words
-from rlpanel.panels.groups.group_samples import GroupSamples
+from rlpanel.panels.groups.group_samples import GroupSamples, own_words
 from rlpanel.panels.session.context import Context
 from rlpanel.texts.shorten import last_line
 from tests.factories import append, sample

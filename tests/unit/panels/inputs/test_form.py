@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.panels.inputs.form import Form
+from rlpanel.panels.inputs.input_fields import Form
 from tests.page_parts import send
 
 

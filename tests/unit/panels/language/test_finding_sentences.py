@@ -12,8 +12,7 @@ import pytest
 
 import rlpanel
 from docs.messages import sentences_of_findings
-from rlpanel.panels.language.evidence_phrases import EVIDENCE
-from rlpanel.panels.language.finding_phrases import SENTENCES
+from rlpanel.panels.language.finding_phrases import EVIDENCE, SENTENCES
 from rlpanel.panels.language.finding_sentences import tr_finding
 from rlpanel.panels.language.labels import CHINESE, tr, using
 from rlpanel.panels.language.phrase_parts import PARTS

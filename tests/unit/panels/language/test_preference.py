@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.panels.language.labels import CHINESE, ENGLISH
-from rlpanel.panels.language.preference import preferred_language
+from rlpanel.panels.language.labels import CHINESE, ENGLISH, preferred_language
 
 
 @pytest.mark.parametrize(

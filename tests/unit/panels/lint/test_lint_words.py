@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from rlpanel.lint.lint_result import missing_text
+from rlpanel.lint.lint_rule import missing_text
 from rlpanel.lint.linter import LINT_RULES
 from rlpanel.panels.language.finding_sentences import tr_lint
 from rlpanel.panels.language.labels import CHINESE, tr, using
-from rlpanel.panels.lint.lint_words import tr_log
+from rlpanel.panels.lint.lint_page import tr_log
 
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 #: A word of prose: keys and options have underscores, capitals or hyphens.

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of, to_list
+from rlpanel.panels.plots.plain_plots import Layer, bar_plot, tips_of, to_list
 
 LEFT, RIGHT = np.array([0.0, 1.0]), np.array([1.0, 2.0])
 

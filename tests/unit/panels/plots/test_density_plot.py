@@ -11,9 +11,8 @@ from bokeh.document.events import ColumnDataChangedEvent, ColumnsPatchedEvent, C
 from bokeh.models import ColumnDataSource
 from bokeh.plotting import figure
 
-from rlpanel.panels.curves.curve_plot import CurvePlot, CurveWindow
-from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.value_distribution import ValueDistribution
+from rlpanel.panels.curves.curve_bar import Curve
+from rlpanel.panels.curves.curve_plot import CurvePlot, CurveWindow, ValueDistribution
 from rlpanel.panels.plots.density_plot import SHADES, DensityLayer, ramp, shades
 from rlpanel.panels.plots.plot_elements import RIDGES, ridges
 from rlpanel.panels.plots.quiet_figure import quiet_figure

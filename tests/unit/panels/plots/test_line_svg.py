@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from rlpanel.panels.plots.line_svg import line_svg
+from rlpanel.panels.plots.plain_plots import line_svg
 
 NAN = np.full(3, np.nan)
 

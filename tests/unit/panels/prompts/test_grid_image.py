@@ -7,8 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rlpanel.panels.prompts.grid_figure import rate_colors, step_ticks
-from rlpanel.panels.prompts.grid_image import GridWindow, grid_image, lanes_of, window_of
+from rlpanel.panels.prompts.grid_figure import (
+    GridWindow,
+    grid_image,
+    lanes_of,
+    rate_colors,
+    step_ticks,
+    window_of,
+)
 from rlpanel.panels.ui.theme import palette
 from tests.color_vision import EYES, distance
 from tests.unit.store.snapshot.test_prompt_classes import grid_of

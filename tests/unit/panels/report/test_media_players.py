@@ -12,7 +12,7 @@ import pytest
 from rlpanel.api.open_run import open_run
 from rlpanel.app.run_export import report_of
 from rlpanel.number_text import size_text
-from rlpanel.panels.report.media_players import MAX_EACH, MediaBudget, sample_players
+from rlpanel.panels.report.carried_samples import MAX_EACH, MediaBudget, sample_players
 from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import Context
 from rlpanel.store.query.fetch_sample import fetch

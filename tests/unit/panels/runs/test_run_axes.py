@@ -9,8 +9,7 @@ import pytest
 
 from rlpanel.panels.runs.run_axes import axes_of, brushed, lines_of
 from rlpanel.panels.runs.run_order import Choice, arrange, group_title, matching
-from rlpanel.panels.runs.run_rows import FINE, RunRow
-from rlpanel.panels.runs.run_settings import gpus_of
+from rlpanel.panels.runs.run_rows import FINE, RunRow, gpus_of
 
 
 def row(name: str, reward: float | None = None, **settings: float | str | bool) -> RunRow:

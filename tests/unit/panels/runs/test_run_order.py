@@ -12,7 +12,7 @@ from rlpanel.board_url import RUN_CHIPS
 from rlpanel.panels.runs.run_order import CHIPS, Choice, arrange, chip_counts
 from rlpanel.panels.runs.run_rows import RunRow, run_row, state_at
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.folder_settings import MAX_SETTINGS
+from rlpanel.store.index.run_folder import MAX_SETTINGS
 from rlpanel.store.index.run_summary import RunSummary
 
 FINE = RunSummary(samples=8, step=10, reward=0.5, bytes=9, severity="", checked_bytes=9, first=1)

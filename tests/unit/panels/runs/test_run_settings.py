@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.panels.runs.run_settings import differing, setting_text, settings_in_path, settings_of_run
-from rlpanel.store.index.folder_settings import Setting
+from rlpanel.panels.runs.run_rows import differing, setting_text, settings_in_path, settings_of_run
+from rlpanel.store.index.run_folder import Setting
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import rlpanel
-from rlpanel.panels.sample.sample_actions import SampleActions
+from rlpanel.panels.sample.sample_detail import SampleActions
 from rlpanel.panels.session.context import Context
-from rlpanel.store.query.sample_notes import FILE, MAX_NOTE, MAX_TAG, Notes
+from rlpanel.store.query.notes_beside_log import FILE, MAX_NOTE, MAX_TAG, Notes
 from tests.factories import write_run
 from tests.page_parts import send
 

@@ -10,9 +10,8 @@ import pytest
 
 import rlpanel
 from rlpanel.display_settings import Display
-from rlpanel.panels.samples.grid_cells import AGENT_LINES, CELL_CHARS, sample_cells
+from rlpanel.panels.samples.grid_cells import AGENT_LINES, CELL_CHARS, COLUMN, sample_cells
 from rlpanel.panels.samples.sample_table import columns_of, frame_of
-from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.tables.data_table import DataTable
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.text_predicate import TextPredicate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panels.samples.episode_traces import fold_episodes, trace_column, traces_of
+from rlpanel.panels.samples.grid_cells import fold_episodes, trace_column, traces_of
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import line, write_run
 

@@ -13,8 +13,7 @@ from panel.io.state import set_curdoc
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panels.samples.query_bar import QueryBar
-from rlpanel.panels.samples.sample_bar import GridHead
+from rlpanel.panels.samples.sample_bar import GridHead, QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run

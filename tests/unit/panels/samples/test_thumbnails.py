@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rlpanel
-from rlpanel.panels.samples.thumbnails import NONE, SIGNS, thumbnail_of
+from rlpanel.panels.samples.grid_cells import NONE, SIGNS, thumbnail_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from tests.conversations import data_url, picture, write_agent_run
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.panels.session.browser_pace import LOOK_AGAIN, MAX_PAUSE, MAX_WAIT, SHARE, BrowserPace
+from rlpanel.panels.session.session import LOOK_AGAIN, MAX_PAUSE, MAX_WAIT, SHARE, BrowserPace
 from tests.page_parts import send
 
 

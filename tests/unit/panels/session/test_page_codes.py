@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from rlpanel.errors import SettingError
-from rlpanel.panels.session.page_codes import EXPIRES, MAX_WRONG, WINDOW, PageCodes, TooManyCodes, WrongCode
+from rlpanel.panels.session.page_addresses import (
+    EXPIRES,
+    MAX_WRONG,
+    WINDOW,
+    PageCodes,
+    TooManyCodes,
+    WrongCode,
+)
 
 
 class Clock:

@@ -9,9 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.event_loop import TURN, SessionLoop
-from rlpanel.panels.session.session import Session
+from rlpanel.panels.session.session import BrowserPace, Session
 from rlpanel.panels.session.session_hub import SessionHub
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
+from rlpanel.panels.session.context_parts import MAX_OVERLAY_RUNS
 from rlpanel.panels.sidebar import run_list
 from rlpanel.panels.sidebar.run_list import RunList, entry_of
 from rlpanel.sources.discovery.directory import RunInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.panels.sidebar.run_names import places, short_names
+from rlpanel.panels.sidebar.run_list import places, short_names
 
 
 @pytest.mark.parametrize(

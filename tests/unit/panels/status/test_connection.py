@@ -8,7 +8,7 @@ from pathlib import Path
 import rlpanel
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
-from rlpanel.panels.status.connection import BEAT, Connection
+from rlpanel.panels.status.notices import BEAT, Connection
 from tests.factories import write_run
 
 

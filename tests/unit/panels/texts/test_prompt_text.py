@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
+from rlpanel.panels.texts.sample_texts import answer_html, prompt_html
 from rlpanel.texts.prompt_parts import TextStyle, answer_cell, clean, prompt_cell, prompt_line, without_system
 from rlpanel.texts.shorten import first_line
 from tests.unit.texts.prompts import PROMPTS, QUESTION, SYSTEM

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.panels.texts.prompt_text import extra_html, prompt_block
+from rlpanel.panels.texts.sample_texts import extra_html, prompt_block
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle

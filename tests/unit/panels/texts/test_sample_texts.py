@@ -10,8 +10,8 @@ import numpy as np
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.panels.texts.sample_texts import read_texts, unread_bytes
-from rlpanel.store.index.text_cache import TextCache
 from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.snapshot.snapshot_cache import TextCache
 from tests.factories import line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"

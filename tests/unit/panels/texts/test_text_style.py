@@ -9,7 +9,7 @@ import pytest
 import rlpanel
 from rlpanel.display_settings import Display
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.text_style import text_style
+from rlpanel.panels.texts.sample_texts import text_style
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 

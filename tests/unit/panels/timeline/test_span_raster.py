@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.timeline.span_raster import seconds_per_cell, span_image
 from rlpanel.panels.timeline.span_table import SpanTable, Window
+from rlpanel.panels.timeline.timeline_plot import seconds_per_cell, span_image
 
 NAMES = ("generation", "tool")
 LANES = 7

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.swim_lanes import BY_RANK, SLOWEST, lanes_of, orders_of
+from rlpanel.panels.timeline.span_table import BY_RANK, SLOWEST, lanes_of, orders_of
 
 Rollout = tuple[int, float, float]
 rollouts = st.lists(

@@ -11,8 +11,8 @@ from bokeh.events import DoubleTap, PressUp, Tap
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
 from rlpanel.panels.timeline.span_table import Window
-from rlpanel.panels.timeline.timeline_figure import TimelineFigure
 from rlpanel.panels.timeline.timeline_plot import Timeline, picture_of, timeline_of
+from rlpanel.panels.timeline.timeline_view import TimelineFigure
 from tests.unit.panels.timeline.test_swim_lanes import times
 
 PART = Window(1.0, 2.0, 0, 2)

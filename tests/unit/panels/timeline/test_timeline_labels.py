@@ -9,7 +9,7 @@ import pytest
 
 from rlpanel.panels.language.labels import CHINESE, using
 from rlpanel.panels.timeline.rollout_spans import OTHER, PHASES, RolloutTimes
-from rlpanel.panels.timeline.span_colors import ENGLISH_LABELS, LAG, PHASE, VERSION, session_labels
+from rlpanel.panels.timeline.span_table import ENGLISH_LABELS, LAG, PHASE, VERSION, session_labels
 from rlpanel.panels.timeline.timeline_plot import picture_of, timeline_of
 
 #: Two rollouts: one waits and generates, one runs a phase that only the log knows, and fails.

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import rlpanel
-from rlpanel.recording.writer.live_file import LIMIT, LiveFile
+from rlpanel.recording.writer.sink import LIMIT, LiveFile
 from rlpanel.sources.live.live_file_reader import LiveFileReader, has_live
 from tests.waiting import wait_until
 

@@ -20,7 +20,7 @@ from PIL import Image
 from rlpanel import RolloutWriter, open_run
 from rlpanel.errors import SettingError
 from rlpanel.recording.writer import sink
-from rlpanel.recording.writer.log_keys import KNOWN_KEYS
+from rlpanel.recording.writer.encode import KNOWN_KEYS
 from rlpanel.schema import CANONICAL
 from tests.media import CLIP, in_base64, sound
 

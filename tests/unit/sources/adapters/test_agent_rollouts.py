@@ -18,7 +18,7 @@ from tokenizers import models
 
 import rlpanel
 from rlpanel.schema import Sample
-from rlpanel.sources.pickles.slime_rows import rows
+from rlpanel.sources.pickles.dump_worker import rows
 from rlpanel.store.index.run_index import RunIndex
 
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlpanel import open_run
-from rlpanel.sources.adapters.records_by_step import BY_STEP, arrange_by_step
+from rlpanel.sources.adapters.record_shapes import BY_STEP, arrange_by_step
 from rlpanel.sources.inference.infer import infer_document
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import rlpanel
-from rlpanel.sources.adapters.verifier_folder import verifier_outputs
+from rlpanel.sources.adapters.harbor import verifier_outputs
 
 HARBOR = Path(__file__).parents[3] / "data" / "upstream" / "harbor-0.26.0"
 

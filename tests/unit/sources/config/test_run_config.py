@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.sources.config.config_secrets import is_secret
-from rlpanel.sources.config.config_values import MAX_LEVELS
-from rlpanel.sources.config.launch_command import command_settings
+from rlpanel.sources.config.config_text import command_settings
+from rlpanel.sources.config.config_values import MAX_LEVELS, is_secret
 from rlpanel.sources.config.run_config import MAX_FILES, compare_configs, read_run_config
 
 HYDRA = """

@@ -12,9 +12,9 @@ import pytest
 import rlpanel
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import ADAPTERS
+from rlpanel.sources.discovery.content_format import VERSIONS, lacking_key
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.discovery.known_formats import VERSIONS, lacking_key
 from rlpanel.store.index.run_index import RunIndex
 
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"

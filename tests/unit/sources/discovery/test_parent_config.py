@@ -15,8 +15,8 @@ from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.sources.files.file_access import path_of
-from rlpanel.store.index.last_lines import newest_step
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.summary_store import newest_step
 from tests.factories import append
 from tests.unit.sources.discovery.test_folder_config import TOML, line, look, vocabulary
 from tests.unit.store.snapshot.test_remarks import TRAINED, write_state, write_trl

@@ -9,7 +9,7 @@ import pytest
 
 from rlpanel import open_run
 from rlpanel.sources.discovery.directory import Directory, discover
-from rlpanel.sources.discovery.task_folders import shared_name
+from rlpanel.sources.discovery.step_folders import shared_name
 
 
 def _episode(number: int) -> dict[str, object]:

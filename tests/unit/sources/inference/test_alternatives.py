@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlpanel.errors import RunNotFound
-from rlpanel.sources.adapters.parallel_columns import columns_of, wins_of
-from rlpanel.sources.inference.alternatives import parallel_keys
+from rlpanel.sources.adapters.record_shapes import columns_of, wins_of
+from rlpanel.sources.inference.content import parallel_keys
 from tests.opened_folders import proposed, samples, write_lines
 
 ASKED = ("Why is the harbor closed today?", "Where does the copper road end?", "Who lit the lantern first?")

@@ -12,9 +12,8 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import RLPanelError
-from rlpanel.sources.adapters.parallel_columns import columns_of
-from rlpanel.sources.adapters.records_by_id import arrange_by_id
-from rlpanel.sources.inference.alternatives import parallel_keys
+from rlpanel.sources.adapters.record_shapes import arrange_by_id, columns_of
+from rlpanel.sources.inference.content import parallel_keys
 from rlpanel.sources.inference.infer import infer, infer_document
 from rlpanel.sources.readers.document_items import HEAD_BYTES
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from rlpanel.sources.live.live_file_reader import LiveFileReader, has_live
-from rlpanel.sources.live.own_live import death, read_own
+from rlpanel.sources.live.live_rollout import death, read_own
 
 HERE = {"rlpanel_live": 1, "pid": os.getpid(), "host": socket.gethostname(), "rank": 2}
 

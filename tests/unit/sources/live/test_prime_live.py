@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlpanel.sources.live.live_file_reader import LiveFileReader, has_live
-from rlpanel.sources.live.prime_live import SILENT
+from rlpanel.sources.live.live_rollout import SILENT
 
 DISPATCH = {
     "id": "e1",

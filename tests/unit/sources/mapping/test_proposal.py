@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 from rlpanel.sources.files.file_access import path_of
-from rlpanel.sources.mapping.first_records import known_format, read_first
-from rlpanel.sources.mapping.proposal import propose, propose_for_folder
+from rlpanel.sources.mapping.first_records import known_format, propose, propose_for_folder, read_first
 from tests.factories import append, write_run
 
 SAMPLE = {"question": "q", "completion": "a", "passed": True}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources.mapping.value_tree import MAX_LINES, VALUE_CHARS, tree_lines, value_text
+from rlpanel.sources.mapping.mapping_text import MAX_LINES, VALUE_CHARS, tree_lines, value_text
 
 RECORD: dict[str, Any] = {
     "task": {"prompt": "2 + 2?", "ids": [1, 2]},

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rlpanel.errors import RLPanelError
-from rlpanel.sources.pickles.torch_archive import read_torch
+from rlpanel.sources.pickles.plain_unpickler import read_torch
 from rlpanel.sources.slime_convert import convert
 from tests.torch_dump import Call, Named, Stored, write_torch
 

@@ -105,7 +105,7 @@ def test_words_count_only_as_a_whole() -> None:
 
 
 def test_a_sample_that_is_copied_as_a_line_keeps_its_calls(tmp_path: Path) -> None:
-    from rlpanel.store.query.sample_notes import Note
+    from rlpanel.store.query.notes_beside_log import Note
     from rlpanel.store.query.samples_export import sample_line
 
     line = {"step": 1, "response": "r", "judge_calls": [call("a", 0.0)], "verifier": "1 failed"}

@@ -13,7 +13,7 @@ from rlpanel.outcomes.failure_classes import Ending, inferred_failure
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.judge_texts import calls_in, judge_key
+from rlpanel.sources.records.judge_calls import calls_in, judge_key
 
 VERL = {"input": "17 * 23?", "output": "391", "gts": "391", "score": 1.0, "step": 3, "acc": True}
 

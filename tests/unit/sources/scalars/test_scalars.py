@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from rlpanel.sources.scalars.find_scalars import find_scalars
-from rlpanel.sources.scalars.scalar_files import Points, Row, ScalarFile, ScalarLines, TrainerState
-from rlpanel.sources.scalars.tensorboard import EventFile
+from rlpanel.sources.scalars.scalar_files import EventFile, Points, Row, ScalarFile, ScalarLines, TrainerState
 
 DATA = Path(__file__).parents[3] / "data" / "scalars"
 EVENTS = "events.out.tfevents.1795247991.train.0"

@@ -13,7 +13,7 @@ import pytest
 
 import rlpanel
 from rlpanel.schema import Sample
-from rlpanel.sources.spans.exchange import exchange_fields, read_exchange
+from rlpanel.sources.spans.call_tree import exchange_fields, read_exchange
 from rlpanel.store.index.run_index import RunIndex
 
 DATA = Path(__file__).parents[3] / "data" / "spans"

@@ -12,7 +12,7 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.samples_export import PIECE_ROWS, export_parts
 from tests.factories import append, line, write_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.notes_beside_log import Notes
 from tests.factories import append, line, write_run
 from tests.limits import small_runtime
 

@@ -17,8 +17,8 @@ from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.settings import Reading
 from rlpanel.store.columns.logged_columns import text_columns
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.query import Query, QuerySpec
-from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append
 
 PROMPT = "Write down as many numbers of the list as you like, then their sum: list"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rlpanel.store.index.folder_settings import MAX_SETTINGS, run_settings
+from rlpanel.store.index.run_folder import MAX_SETTINGS, run_settings
 from rlpanel.store.index.run_summary import parse_summary, summary_text
 from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import write_run

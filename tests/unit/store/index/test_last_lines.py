@@ -8,7 +8,7 @@ import pytest
 
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files import file_access
-from rlpanel.store.index import last_lines, summary_store
+from rlpanel.store.index import summary_store
 from rlpanel.store.index.run_summary import RunSummary
 from rlpanel.store.index.summary_store import SummaryStore
 from tests.factories import append, line, write_run
@@ -41,7 +41,7 @@ def test_evaluations_and_rewards_that_were_not_logged_do_not_count(tmp_path: Pat
 
 
 def test_only_the_end_of_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_lines, "TAIL_BYTES", 20_000)
+    monkeypatch.setattr(summary_store, "TAIL_BYTES", 20_000)
     folder = write_run(tmp_path / "run", steps=300, samples=4)
     size = (folder / LOG).stat().st_size
     read: list[int] = []

@@ -12,11 +12,10 @@ import pytest
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache.run_cache import save_text
-from rlpanel.store.index.folder_settings import settings_of
-from rlpanel.store.index.last_lines import last_prompts, most_shared
+from rlpanel.store.index.run_folder import settings_of
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummary
-from rlpanel.store.index.summary_store import SummaryStore, summarize
+from rlpanel.store.index.summary_store import SummaryStore, last_prompts, most_shared, summarize
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 

@@ -9,7 +9,7 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import FilterError
-from rlpanel.store.query.answer_columns import answer_columns
+from rlpanel.store.query.filter_columns import answer_columns
 from rlpanel.store.query.query import Query, QuerySpec
 from tests.factories import append, line
 

@@ -10,7 +10,7 @@ import pytest
 import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.store.query.curriculum import checked_classes, curriculum_effect, curriculum_lines
-from rlpanel.store.snapshot.prompt_costs import costs_of_prompts
+from rlpanel.store.snapshot.prompt_classes import costs_of_prompts
 from rlpanel.store.snapshot.prompt_grid import prompt_grid
 from tests.unit.store.snapshot.test_prompt_grid import logged, write
 

@@ -13,8 +13,8 @@ from rlpanel.api.run import Run
 from rlpanel.errors import FilterError
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.notes_beside_log import Notes
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
-from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
 from tests.limits import store_limits
 

@@ -10,7 +10,7 @@ import pytest
 import rlpanel
 from rlpanel.errors import SampleNotFound
 from rlpanel.queries.events import events
-from rlpanel.queries.reports.notes import annotate
+from rlpanel.queries.reports.claim_report import annotate
 from rlpanel.recording import RolloutWriter
 from rlpanel.store.query.run_events import EVENTS_FILE, MAX_TEXT, note_step
 

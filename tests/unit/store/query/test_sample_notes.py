@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.store.query.sample_notes import FILE, MAX_BYTES, Notes
+from rlpanel.store.query.notes_beside_log import FILE, MAX_BYTES, Notes
 from tests.factories import append, write_run
 
 

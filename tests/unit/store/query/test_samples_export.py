@@ -11,7 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel import schema
-from rlpanel.store.query.sample_notes import Note
+from rlpanel.store.query.notes_beside_log import Note
 from rlpanel.store.query.samples_export import sample_line
 from tests.factories import append, line, sample
 

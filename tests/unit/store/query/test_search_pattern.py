@@ -8,8 +8,7 @@ import pytest
 
 from rlpanel.errors import FilterError
 from rlpanel.store.query.filter import LABEL, TEXT, Filter
-from rlpanel.store.query.search_pattern import MAX_WRITTEN_OUT, written_out
-from rlpanel.store.query.text_predicate import ANY, TextPredicate
+from rlpanel.store.query.text_predicate import ANY, MAX_WRITTEN_OUT, TextPredicate, written_out
 
 #: Not too large to try, so that this test fails without the limit, and does not end the machine.
 EXPLOSIVE = [

@@ -72,7 +72,9 @@ def test_no_smoothing_is_the_values() -> None:
 
 
 def test_points_are_smoothed_and_aligned_and_the_raw_ones_come_along(timed: Snapshot) -> None:
-    found = curve_points.points(RunView(timed), "reward", chosen_axis(timed, SAMPLES), Display(), 0.5)
+    found = curve_points.smoothed_points(
+        RunView(timed), "reward", chosen_axis(timed, SAMPLES), Display(), 0.5
+    )
     raw = timed.steps.mean("reward")
     np.testing.assert_allclose(found["x"], [1, 4, 6])
     np.testing.assert_allclose(found["raw"], raw)

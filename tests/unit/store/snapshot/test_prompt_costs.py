@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.store.snapshot.prompt_costs import PromptCosts, costs_of_prompts
+from rlpanel.store.snapshot.prompt_classes import PromptCosts, costs_of_prompts
 from rlpanel.store.snapshot.prompt_grid import prompt_grid
 from tests.unit.store.snapshot.test_prompt_grid import logged, write
 

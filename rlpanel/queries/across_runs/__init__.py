@@ -1,1 +1,0 @@
-"""Questions about several runs: compared prompts, settings, where two runs part, the gate."""

@@ -1,1 +1,0 @@
-"""Questions about how rollouts ended: what judges said, and which failures are whose."""
