@@ -1,28 +1,25 @@
-"""rlpanel's exceptions, whose messages name place and remedy; and the command that installs an extra."""
+"""rlpanel's exceptions, and the command that installs an extra. Each message names the place and the remedy.
+
+RLPanelError
+├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
+├── SampleNotFound    (KeyError)           the run has no sample with this uid
+├── SourceChanged     (RuntimeError)       the bytes of a sample changed
+├── SourceDamaged     (OSError)            compressed data that cannot be decoded
+├── SourceUnready     (OSError)            a file that is incomplete, too large, or needs a missing package
+├── RemoteError       (OSError)            files of another machine that cannot be fetched
+├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
+├── NotYetRead        (TimeoutError)       lines on disk that were not read in time
+├── LineError         (ValueError)         a line of a log that is not a valid sample
+│   └── LineTooLarge                       a line or document with more bytes, keys or samples than are read
+├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
+├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
+├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit
+└── SettingError      (ValueError)         an unknown setting, or one outside its bounds
+"""
 
 from __future__ import annotations
 
 import re
-
-# -- errors --------------------------------------------------------------------------------------------
-# rlpanel's exceptions. Every message names the place of the error and the remedy.
-#
-# RLPanelError
-# ├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
-# ├── SampleNotFound    (KeyError)           the run has no sample with this uid
-# ├── SourceChanged     (RuntimeError)       the bytes of a sample changed
-# ├── SourceDamaged     (OSError)            compressed data that cannot be decoded
-# ├── SourceUnready     (OSError)            a file that is incomplete, too large, or needs a missing package
-# ├── RemoteError       (OSError)            files of another machine that cannot be fetched
-# ├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
-# ├── NotYetRead        (TimeoutError)       lines on disk that were not read in time
-# ├── LineError         (ValueError)         a line of a log that is not a valid sample
-# │   └── LineTooLarge                       a line or document with more bytes, keys or samples than are read
-# ├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
-# ├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
-# ├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit
-# └── SettingError      (ValueError)         an unknown setting, or one outside its bounds
-
 
 #: Maximum length of the text of an unexpected error; it may quote a log.
 _MESSAGE = 200
