@@ -120,7 +120,7 @@ def talk(board: BoardPage) -> Talk:
     expect(board.badge).to_contain_text("16 samples")
     expect(found.root.get_by_title("Show this trace")).to_have_count(0)
     expect(found.messages).to_have_count(5)
-    found.mode("Text")
+    found.mode("Rendered")
     return found
 
 
@@ -179,7 +179,7 @@ def test_markdown_and_formulas_are_drawn_and_raw_text_is_one_click_away(talk: Ta
 
 
 def test_tokens_of_the_turns_are_coloured_and_lead_to_the_token_view_and_back(talk: Talk) -> None:
-    talk.mode("Tokens")
+    talk.mode("By token")
     answer = talk.message("assistant 3").locator(".token")
     expect(talk.root.locator(".rl-chip.chosen")).to_have_text("log-ratio")
     colors = answer.evaluate_all("(spans) => new Set(spans.map((span) => span.style.backgroundColor)).size")
@@ -198,7 +198,7 @@ def test_tokens_of_the_turns_are_coloured_and_lead_to_the_token_view_and_back(ta
 
 
 def test_another_metric_colours_the_turns_and_the_selection_keeps_it(talk: Talk) -> None:
-    talk.mode("Tokens")
+    talk.mode("By token")
     span = talk.message("assistant 3").locator(".token").first
     before = span.evaluate("(span) => span.style.backgroundColor")
     talk.root.locator(".rl-chip").get_by_text("KL k3", exact=True).click()
@@ -330,7 +330,7 @@ def test_tokens_of_verls_turns_are_told_from_a_tools(board: BoardPage) -> None:
     board.rows.filter(has_text="12 * 9").first.click()
     board.tab("Conversation")
     expect(talk.messages.locator(".gutter b")).to_have_text(["user", "assistant 1", "assistant 2"])
-    talk.mode("Tokens")
+    talk.mode("By token")
     expect(talk.message("assistant 2").locator(".token").first).to_be_visible()
     expect(talk.calls.first.locator(".answer .token.outside").first).to_be_visible()
     expect(talk.calls.first.locator(".answer .token:not(.outside)")).to_have_count(0)
@@ -366,7 +366,7 @@ def test_nothing_of_a_conversation_is_run(board: BoardPage) -> None:
     talk = Talk(board)
     board.tab("Conversation")
     expect(talk.messages).to_have_count(6)
-    for mode in ("Text", "Raw", "Tokens"):
+    for mode in ("Rendered", "Raw", "By token"):
         talk.mode(mode)
         if talk.root.get_by_role("button", name="Unfold all").is_visible():
             talk.root.get_by_role("button", name="Unfold all").click()

@@ -80,10 +80,10 @@ def test_the_conversation_of_the_docs(board: BoardPage, tmp_path: Path, theme: s
     expect(board.page.locator(".rl-side")).not_to_contain_text("no-tokens")
     board.page.mouse.move(5, 500)
     assert len(picture(board, f"conversation-{theme}.png", tmp_path)) > 50_000
-    talk.get_by_role("button", name="Tokens", exact=True).click()
+    talk.get_by_role("button", name="By token", exact=True).click()
     expect(talk.locator(".token").first).to_be_visible()
     assert len(picture(board, f"conversation-tokens-{theme}.png", tmp_path)) > 50_000
-    talk.get_by_role("button", name="Text", exact=True).click()
+    talk.get_by_role("button", name="Rendered", exact=True).click()
 
 
 def test_the_form_of_the_docs(open_board: OpenBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 // The server joins this file with the other scripts of this folder, which define the components.
 
 const MODE_NAMES = {
-  text: [t("Text"), t("Markdown and formulas are drawn")],
+  text: [t("Rendered"), t("Markdown and formulas are drawn")],
   raw: [t("Raw"), t("Texts as they were logged")],
-  tokens: [t("Tokens"), t("Tokens of the response, coloured by a metric")],
+  tokens: [t("By token"), t("Tokens of the response, coloured by a metric")],
 }
 
 /** Frames in which a target is shown again: messages around it are drawn meanwhile, and change their height. */
