@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from rlpanel.panels.language.labels import tr, trn
+from markupsafe import Markup
+
+from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import problems_html
 from rlpanel.panels.status.notices import Notice, bar_html
@@ -33,12 +35,12 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
     if not root or diagnosis is None:
         reason = tr("Nothing to show yet") if root else tr("No folder was given")
         title = tr("No runs yet")
-        return f"<h2>{title}</h2><p>{safe_text(reason)}:</p>{_commands()}{_LINE}{_formats()}"
+        return f"<h2>{title}</h2><p>{safe_text(reason)}:</p>{_commands()}{_line()}{_formats()}"
     head = (
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"
     )
-    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_LINE}{_formats()}"
+    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_line()}{_formats()}"
 
 
 def _commands() -> str:
@@ -68,14 +70,30 @@ def _hints(diagnosis: Diagnosis) -> str:
     return f'<ul class="rl-hints">{rows}</ul>' if rows else ""
 
 
-_LINE = (
-    "<h3>One line per sample</h3><p>This page watches the folder: a run appears as soon as a rank writes its "
-    "first line, for example to <code>rollout_data_rank_0.jsonl</code>:</p>"
-    '<pre>{"step": 3, "prompt": "2 + 2 =", "response": "4", "reward": 1.0,\n'
-    ' "response_tokens": ["4"], "logprobs": [-0.02], "ref_logprobs": [-0.11]}</pre>'
-    "<p>Only <code>step</code> and one of <code>prompt</code> and <code>response</code> are required; "
-    "fields that are not logged are not shown.</p>"
-)
+def _line() -> str:
+    """Return an example of a line, and how a trainer is made to write such lines."""
+    title, trl = tr("One line per sample"), tr("TRL's trainers write such lines inside this block:")
+    watched = tr_html(
+        "This page watches the folder: a run appears as soon as a rank writes its first line, for example to "
+        "{file}:",
+        file=_code("rollout_data_rank_0.jsonl"),
+    )
+    required = tr_html(
+        "Only {step} and one of {prompt} and {response} are required; fields that are not logged are not "
+        "shown.",
+        step=_code("step"), prompt=_code("prompt"), response=_code("response"),
+    )  # fmt: skip
+    return (
+        f"<h3>{title}</h3><p>{watched}</p>"
+        '<pre>{"step": 3, "prompt": "2 + 2 =", "response": "4", "reward": 1.0,\n'
+        ' "response_tokens": ["4"], "logprobs": [-0.02], "ref_logprobs": [-0.11]}</pre>'
+        f"<p>{required}</p><p>{trl}</p>"
+        '<pre>with rlpanel.record(trainer, "runs/exp1"):\n    trainer.train()</pre>'
+    )
+
+
+def _code(text: str) -> Markup:
+    return Markup("<code>{}</code>").format(text)
 
 
 def _formats() -> str:
