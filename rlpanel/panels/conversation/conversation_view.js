@@ -52,15 +52,7 @@ class ConversationView {
     })
     const also = element("div", "also") // they break into the next line together
     also.append(this.transport.toggle, this.beside)
-    tools.append(
-      this.outline.toggle,
-      this.modes,
-      this.folds,
-      this.finder,
-      also,
-      this.stops.root,
-      bar,
-    )
+    tools.append(this.outline.toggle, this.modes, this.folds, this.finder, also, this.stops.root, bar)
     this.banner = element("div", "banner")
     this.traces = element("div", "traces")
     this.list = element("div", "list")
