@@ -41,7 +41,8 @@ _CUT = """() => {
 
 #: Numbers of a row that the edge of the table cuts.
 _CUT_NUMBERS = """(row) => {
-  const edge = row.closest(".tabulator-tableholder").getBoundingClientRect().right
+  const edge = row.closest(".tabulator-tableholder")?.getBoundingClientRect().right
+  if (edge === undefined) { return ["the row was drawn again meanwhile"] }
   const range = document.createRange()
   return [...row.querySelectorAll(".tabulator-cell")].filter((cell) => {
     const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode()
@@ -237,7 +238,7 @@ def test_the_reward_is_in_view_beside_short_texts_in_a_narrow_grid(board: BoardP
     resize(board, 800, 900)
     board.go(run="sums").settled()
     inside = """row => {
-      const edge = row.closest(".tabulator").getBoundingClientRect().right
+      const edge = row.closest(".tabulator")?.getBoundingClientRect().right ?? 0 // drawn again meanwhile
       return row.querySelector("[tabulator-field=c_reward]").getBoundingClientRect().right <= edge + 1
     }"""
     board.until(lambda: board.rows.first.evaluate(inside), "the reward is whole")
