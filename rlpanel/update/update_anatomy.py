@@ -321,7 +321,8 @@ def _of_tokens(
     ]  # fmt: skip
     names = [token_class(text) for text in batch.tokens]
     known = sorted(set(names))
-    codes = np.array([known.index(name) for name in names], np.int64)
+    places = {name: at for at, name in enumerate(known)}
+    codes = np.array([places[name] for name in names], np.int64)
     sums = [np.bincount(codes, values[1:], len(known)) for values in (weight, net, tokens, change)]
     for at in np.argsort(-sums[0], kind="stable").tolist():
         if sums[2][at]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 #: Tokens of a block: few enough for the cache, and enough that calls cost little.
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 #: Bound of a logarithm of a ratio, as in verl.
 _MAX_LOG = 20.0
 #: Deviations from the group's mean up to this share of the largest reward are rounding.
