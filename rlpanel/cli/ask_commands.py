@@ -278,7 +278,6 @@ def check(
     """
     set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
-    from rlpanel.cli.table_output import json_text
     from rlpanel.cli.terminal_text import print_findings
     from rlpanel.findings.check import FAILED
     from rlpanel.queries.findings import findings

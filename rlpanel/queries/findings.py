@@ -156,8 +156,6 @@ def lint(run: RunData, per_step: PerStep = None) -> Table:
     per_step : int, optional
         Samples of each step that are read; all by default.
     """
-    import time
-
     from rlpanel.lint.linter import linter_of
     from rlpanel.store.snapshot.remarks import listed_remarks
 

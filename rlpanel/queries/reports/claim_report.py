@@ -98,7 +98,6 @@ def evaluated(run: RunData, name: str = "", root: AnyPath | None = None) -> Iter
     SettingError
         If there is no report of this name.
     """
-    from rlpanel.errors import SettingError
     from rlpanel.investigations.claim_marks import evaluate
     from rlpanel.investigations.report_file import ReportFile
     from rlpanel.queries.reports.claim_source import ClaimSource
@@ -122,7 +121,6 @@ def report_table(
 ) -> Table:
     """Return evaluated entries as a table."""
     from rlpanel.investigations.report_file import ReportFile
-    from rlpanel.queries.table import page
 
     stored = ReportFile(run.path)
     names = list(dict.fromkeys(entry.report for entry in stored.entries()))
